@@ -1,0 +1,1 @@
+"""The Python client of Taskyard, async and sync."""

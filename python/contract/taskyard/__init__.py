@@ -1,0 +1,1 @@
+"""The Taskyard contract. Generated from proto/ by `make proto`; do not edit."""

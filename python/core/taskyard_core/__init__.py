@@ -1,0 +1,1 @@
+"""Taskyard's decisions as pure functions: no I/O, no clock, no randomness."""

@@ -1,0 +1,1 @@
+"""The Taskyard scheduler: triggers, dispatch, retries, leader election."""

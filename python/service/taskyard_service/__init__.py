@@ -1,0 +1,1 @@
+"""What every Taskyard server process shares: settings, logs, metrics, auth, lifecycle, gateway."""

@@ -1,0 +1,109 @@
+"""Writes python/contract from proto/: messages, gRPC stubs and their types.
+
+Not a build step: the result is checked in, and `--check` fails when it is not what proto/ gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import importlib.resources
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTO = ROOT / "proto"
+TARGET = ROOT / "python" / "contract" / "taskyard"
+GENERATED_SUFFIXES = {".py", ".pyi"}
+PACKAGE_DOCS = {
+    "": '"""The Taskyard contract. Generated from proto/ by `make proto`; do not edit."""\n',
+    "v1": '"""Messages and services of taskyard.v1. Generated from proto/ by `make proto`; do not edit."""\n',
+}
+
+
+def our_protos() -> list[str]:
+    """Returns the contract's files relative to proto/, sorted so that the output never depends on the disk."""
+    return sorted(path.relative_to(PROTO).as_posix() for path in PROTO.glob("taskyard/**/*.proto"))
+
+
+def include_paths() -> list[Path]:
+    """Returns where protoc looks: our own files, protobuf's own, google/api from its wheel."""
+    well_known = importlib.resources.files("grpc_tools") / "_proto"
+    return [PROTO, Path(str(well_known)), Path(sysconfig.get_path("purelib"))]
+
+
+def generate(destination: Path) -> None:
+    """Writes the whole package `taskyard` into the folder `destination`.
+
+    Raises:
+        SystemExit: protoc refused a file; it has said why on stderr.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    outputs = [f"--{kind}_out={destination}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
+    includes = [f"-I{path}" for path in include_paths()]
+    command = [sys.executable, "-W", "ignore", "-m", "grpc_tools.protoc", *includes, *outputs, *our_protos()]
+    # protoc finds the mypy plugins by PATH, and the interpreter may have been called without its venv's.
+    scripts = sysconfig.get_path("scripts")
+    command[4:4] = []
+    done = subprocess.run(
+        [*command, f"--plugin=protoc-gen-mypy={scripts}/protoc-gen-mypy",
+         f"--plugin=protoc-gen-mypy_grpc={scripts}/protoc-gen-mypy_grpc"],
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"protoc failed on proto/ (exit code {done.returncode})")
+    package = destination / "taskyard"
+    for folder, text in PACKAGE_DOCS.items():
+        (package / folder).mkdir(parents=True, exist_ok=True)
+        (package / folder / "__init__.py").write_text(text, encoding="utf-8")
+    (package / "py.typed").touch()
+
+
+def contents(package: Path) -> dict[str, Path]:
+    """Returns the package's files by their name relative to it, leaving out what Python writes itself."""
+    return {
+        path.relative_to(package).as_posix(): path
+        for path in sorted(package.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def differences(fresh: Path, current: Path) -> list[str]:
+    """Returns the names of files that are missing, left over or different in `current`."""
+    wanted, present = contents(fresh), contents(current)
+    stale = {name for name in wanted.keys() & present.keys() if not filecmp.cmp(wanted[name], present[name], False)}
+    return sorted(stale | (wanted.keys() ^ present.keys()))
+
+
+def main() -> int:
+    """Regenerates, or with --check only compares; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Generate python/contract from proto/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the checked-in code is stale")
+    arguments = parser.parse_args()
+    if not our_protos():
+        raise SystemExit("no .proto file below proto/taskyard: nothing to generate from")
+    with tempfile.TemporaryDirectory(prefix="taskyard-generate-") as scratch:
+        generate(Path(scratch))
+        fresh = Path(scratch) / "taskyard"
+        changed = differences(fresh, TARGET)
+        if arguments.check:
+            for name in changed:
+                print(f"stale: python/contract/taskyard/{name}")
+            return 1 if changed else 0
+        for name in changed:
+            source, target = fresh / name, TARGET / name
+            if not source.exists():
+                target.unlink()
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+            print(f"wrote {target.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
