@@ -45,15 +45,11 @@ def generate(destination: Path) -> None:
     destination.mkdir(parents=True, exist_ok=True)
     outputs = [f"--{kind}_out={destination}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
     includes = [f"-I{path}" for path in include_paths()]
-    command = [sys.executable, "-W", "ignore", "-m", "grpc_tools.protoc", *includes, *outputs, *our_protos()]
-    # protoc finds the mypy plugins by PATH, and the interpreter may have been called without its venv's.
+    # protoc finds plugins by PATH, and this interpreter may have been started without its environment's.
     scripts = sysconfig.get_path("scripts")
-    command[4:4] = []
-    done = subprocess.run(
-        [*command, f"--plugin=protoc-gen-mypy={scripts}/protoc-gen-mypy",
-         f"--plugin=protoc-gen-mypy_grpc={scripts}/protoc-gen-mypy_grpc"],
-        check=False,
-    )
+    plugins = [f"--plugin=protoc-gen-{name}={scripts}/protoc-gen-{name}" for name in ("mypy", "mypy_grpc")]
+    command = [sys.executable, "-m", "grpc_tools.protoc", *includes, *plugins, *outputs, *our_protos()]
+    done = subprocess.run(command, check=False)
     if done.returncode:
         raise SystemExit(f"protoc failed on proto/ (exit code {done.returncode})")
     package = destination / "taskyard"

@@ -1,0 +1,80 @@
+# Every target does its own set-up on a machine that has Python 3.11+ and can reach a package index.
+# CI runs `make verify`, `make test` and `make demo`, nothing else.
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python ...` names another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+MEMBERS := python/contract python/core python/service python/scheduler python/client python/cli workers/python
+BIN := .venv/bin
+READY := .venv/.ready
+PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
+GOOGLEAPIS := build/googleapis/.copied
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long verify lint types contract imports proto descriptor baseline bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from requirements.lock, with the workspace's packages in it
+
+$(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml) tools/setup.sh
+	@sh tools/setup.sh "$(PYTHON)" $(MEMBERS)
+	@touch $@
+
+demo: $(READY) ## run a real workflow on worker processes and show its report (DEMO=--keep leaves it running)
+	@$(BIN)/taskyard demo $(DEMO)
+
+test: $(READY) ## run every test but the long ones; ends with the names of what was skipped
+	@$(BIN)/python -m pytest -m "not long" $(TESTS)
+
+test-long: export SEEDS ?= 20000
+test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n for more)
+	@$(BIN)/python -m pytest $(TESTS)
+
+verify: lint types contract imports ## check lint, format, types, contract, import rules and generated code
+
+lint: $(READY) ## check lint and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: $(READY) ## check types with mypy (strict) and basedpyright
+	@$(BIN)/mypy $(foreach member,$(filter-out python/contract,$(MEMBERS)),$(member)) tools $(wildcard tests bench examples) conftest.py
+	@$(BIN)/basedpyright
+
+contract: $(READY) $(GOOGLEAPIS) ## check proto/: lint, format, compatibility with the baseline; generated code is current
+	@$(BIN)/buf lint
+	@$(BIN)/buf format --diff --exit-code proto
+	@if [ -f proto/baseline.binpb ]; then $(BIN)/buf breaking proto --against proto/baseline.binpb; fi
+	@$(BIN)/python tools/generate.py --check
+
+imports: $(READY) ## check who imports whom
+	@$(BIN)/lint-imports
+
+proto: $(READY) ## write python/contract from proto/
+	@$(BIN)/python tools/generate.py
+
+descriptor: $(READY) $(GOOGLEAPIS) ## write the whole contract as one image, dist/taskyard.binpb
+	@mkdir -p dist
+	@$(BIN)/buf build -o dist/taskyard.binpb
+	@echo "wrote dist/taskyard.binpb: buf generate dist/taskyard.binpb works with it alone"
+
+# Only a release commit runs this: it is what `make contract` compares with.
+baseline: $(READY) $(GOOGLEAPIS)
+	@$(BIN)/buf build proto --exclude-source-info -o proto/baseline.binpb
+
+$(GOOGLEAPIS): $(READY) $(PROTOS) tools/googleapis.py
+	@$(BIN)/python tools/googleapis.py
+	@touch $@
+
+bench: $(READY) ## run all benchmarks
+	@$(BIN)/python -m bench
+
+bench-%: $(READY) ## run one benchmark, e.g. bench-throughput
+	@$(BIN)/python -m bench $*
+
+lock: $(READY) ## resolve dependencies anew and write requirements.lock
+	@$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+clean: ## remove what was built, not .venv
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,79 @@
+"""What holds for every test of the repository: skips are named and counted, and no test leaves a task behind.
+
+The servers that tests may ask for are in tests/servers.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+pytest_plugins = ("servers",)
+
+LEAK_GRACE_S = 1.0
+"""How long tasks that are just ending get, once all fixtures of a test are gone, in seconds."""
+
+
+def skips_are_failures() -> bool:
+    """Tells whether this run must show everything: in CI a skip hides what nobody looked at."""
+    return os.environ.get("TASKYARD_NO_SKIPS") == "1" or os.environ.get("CI") == "true"
+
+
+class SkipLedger:
+    """Keeps each skipped test with its reason, prints them at the end, and fails the run where none is allowed."""
+
+    def __init__(self) -> None:
+        self.skipped: list[tuple[str, str]] = []
+
+    def record(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if not report.skipped or hasattr(report, "wasxfail"):
+            return
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        self.skipped.append((report.nodeid, reason.removeprefix("Skipped: ")))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.record(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.record(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.skipped and skips_are_failures() and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.skipped:
+            terminalreporter.write_line("nothing was skipped")
+            return
+        verdict = "not allowed here: the run fails" if skips_are_failures() else "what they show is not shown"
+        terminalreporter.section(f"{len(self.skipped)} skipped ({verdict})")
+        for name, reason in self.skipped:
+            terminalreporter.write_line(f"{name}: {reason}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SkipLedger(), "skip-ledger")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # First in the list is set up first and torn down last, when every other fixture has ended its tasks.
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+            item.fixturenames.insert(0, "no_leaked_tasks")
+
+
+@pytest.fixture
+async def no_leaked_tasks() -> AsyncIterator[None]:
+    """Fails a test that ends with asyncio tasks still running, and names them."""
+    yield
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if not left:
+        return
+    _, running = await asyncio.wait(left, timeout=LEAK_GRACE_S)
+    if running:
+        pytest.fail("tasks left running: " + ", ".join(sorted(str(task.get_coro()) for task in running)))
