@@ -24,7 +24,7 @@ def skips_are_failures() -> bool:
 
 
 class SkipLedger:
-    """Keeps each skipped test with its reason, prints them at the end, and fails the run where none is allowed."""
+    """Keeps each skipped test with its reason, prints all at the end, fails the run where none is allowed."""
 
     def __init__(self) -> None:
         self.skipped: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
-"""Private servers for tests (and benchmarks): each on its own data directory and port, gone when its owner is done.
+"""Private servers for tests and benchmarks: each on a data directory and a port of its own, ended by its owner.
 
-Where the server's program is missing, the tests that ask for it are skipped by name; nothing is ever downloaded,
-and a server that runs on the machine already is never touched.
+Where the server's program is missing, the tests that ask for it are skipped by name; nothing is ever
+downloaded, and a server that runs on the machine already is never touched.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class ServerProcess:
         Raises:
             RuntimeError: it ended, or accepted none within START_TIMEOUT_S; carries the end of its log.
         """
-        # A test run that is killed takes its servers with it (util-linux; elsewhere they have to be ended by hand).
+        # A test run that is killed takes its servers with it, where there is util-linux.
         setpriv = find_program("setpriv")
         prefix = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
         with (self.directory / "server.log").open("ab") as log:
-            self.process = subprocess.Popen([*prefix, *self.command], stdout=log, stderr=log, cwd=self.directory)
+            command = [*prefix, *self.command]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._accepts():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -177,7 +178,8 @@ class Redis(ServerProcess):
             raise FileNotFoundError("redis-server is not installed")
         directory.mkdir(parents=True, exist_ok=True)
         port = free_port()
-        command = [server, "--bind", LOOPBACK, "--port", str(port), "--save", "", "--appendonly", "no", *options]
+        keep_nothing = ["--save", "", "--appendonly", "no"]
+        command = [server, "--bind", LOOPBACK, "--port", str(port), *keep_nothing, *options]
         super().__init__(command, directory, port)
 
     @property

@@ -14,7 +14,9 @@ from sqlalchemy.engine import make_url
 
 def open_database(url: str) -> pymysql.Connection:
     parsed = make_url(url)
-    assert parsed.host and parsed.port and parsed.database
+    assert parsed.host
+    assert parsed.port
+    assert parsed.database
     return pymysql.connect(host=parsed.host, port=parsed.port, user=parsed.username, database=parsed.database)
 
 

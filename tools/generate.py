@@ -18,7 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
 TARGET = ROOT / "python" / "contract" / "taskyard"
-GENERATED_SUFFIXES = {".py", ".pyi"}
 PACKAGE_DOCS = {
     "": '"""The Taskyard contract. Generated from proto/ by `make proto`; do not edit."""\n',
     "v1": '"""Messages and services of taskyard.v1. Generated from proto/ by `make proto`; do not edit."""\n',
@@ -26,7 +25,7 @@ PACKAGE_DOCS = {
 
 
 def our_protos() -> list[str]:
-    """Returns the contract's files relative to proto/, sorted so that the output never depends on the disk."""
+    """Returns the contract's files relative to proto/, sorted: the output must not depend on the disk."""
     return sorted(path.relative_to(PROTO).as_posix() for path in PROTO.glob("taskyard/**/*.proto"))
 
 
@@ -43,7 +42,8 @@ def generate(destination: Path) -> None:
         SystemExit: protoc refused a file; it has said why on stderr.
     """
     destination.mkdir(parents=True, exist_ok=True)
-    outputs = [f"--{kind}_out={destination}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
+    kinds = {"python": "", "grpc_python": "", "mypy": "quiet:", "mypy_grpc": "quiet:"}
+    outputs = [f"--{kind}_out={option}{destination}" for kind, option in kinds.items()]
     includes = [f"-I{path}" for path in include_paths()]
     # protoc finds plugins by PATH, and this interpreter may have been started without its environment's.
     scripts = sysconfig.get_path("scripts")
@@ -71,14 +71,15 @@ def contents(package: Path) -> dict[str, Path]:
 def differences(fresh: Path, current: Path) -> list[str]:
     """Returns the names of files that are missing, left over or different in `current`."""
     wanted, present = contents(fresh), contents(current)
-    stale = {name for name in wanted.keys() & present.keys() if not filecmp.cmp(wanted[name], present[name], False)}
+    both = wanted.keys() & present.keys()
+    stale = {name for name in both if not filecmp.cmp(wanted[name], present[name], shallow=False)}
     return sorted(stale | (wanted.keys() ^ present.keys()))
 
 
 def main() -> int:
     """Regenerates, or with --check only compares; returns the exit code."""
     parser = argparse.ArgumentParser(description="Generate python/contract from proto/.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the checked-in code is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the code is stale")
     arguments = parser.parse_args()
     if not our_protos():
         raise SystemExit("no .proto file below proto/taskyard: nothing to generate from")

@@ -17,7 +17,7 @@ IMPORT = re.compile(r'^import\s+(?:public\s+|weak\s+)?"(google/[^"]+)";', re.MUL
 
 
 def imports_of(proto: Path) -> set[str]:
-    """Returns the google/ files that `proto` imports, without google/protobuf, which every compiler brings."""
+    """Returns the google/ files that `proto` imports; google/protobuf comes with every compiler."""
     found: list[str] = IMPORT.findall(proto.read_text(encoding="utf-8"))
     return {name for name in found if not name.startswith("google/protobuf/")}
 

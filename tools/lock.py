@@ -1,6 +1,6 @@
 """Writes requirements.lock: every third-party package of the workspace with its version and hashes.
 
-Not uv.lock, which records download addresses and stays out of git; this is its export without our own members.
+Not uv.lock, which records download addresses and stays out of git: this is its export without our members.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-HEADER = "# Written by `make lock`. `make setup` installs from this, then the workspace's members with --no-deps.\n"
+HEADER = (
+    "# Written by `make lock`. `make setup` installs this, then the workspace's members with --no-deps.\n"
+)
 EXPORT = [
     "uv", "export", "--quiet", "--frozen", "--format", "requirements-txt", "--no-emit-workspace",
     "--all-packages", "--all-extras", "--all-groups", "--no-header", "--no-annotate",
