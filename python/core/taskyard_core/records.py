@@ -1,0 +1,252 @@
+"""The rows of the scheduler's state: what is in memory while it lives and in SQL for ever.
+
+An attribute is a column of the same name, so that a row is one `attrgetter` call. This module decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from operator import attrgetter
+from typing import Any, Final
+
+from taskyard_core.retry import RetryPolicy
+
+Row = tuple[Any, ...]
+
+
+class TaskState(IntEnum):
+    """How an instance stands. The numbers are those of `taskyard.v1.TaskStatus`."""
+
+    RUNNING = 1
+    """A worker runs it. Left by its result, a timeout, a cancel or the loss of the worker."""
+    SUCCESS = 2
+    """Ended well."""
+    FAILED = 3
+    """Ended badly; no attempt is left. Left only when a person retries it."""
+    TIMEOUT = 4
+    """Ended because a timeout passed. Left only when a person retries it."""
+    PENDING = 5
+    """Waits for its time: a retry's delay. Left when the time comes or by a cancel."""
+    QUEUED = 6
+    """Waits for a worker. Left by an assignment, a cancel or a timeout."""
+    ASSIGNED = 7
+    """Sent to a worker that has not said that it started. Left by the start, a result, a fence or a cancel."""
+    CANCELLED = 8
+    """Ended because someone wanted it. Left only when a person retries it."""
+    SKIPPED = 9
+    """Ended unrun because of how its upstreams ended. Left only when an upstream is retried by a person."""
+    CANCELLING = 10
+    """Told to stop. Left when the worker confirms or the attempt is fenced."""
+
+
+class RunState(IntEnum):
+    """How a run stands. The numbers are those of `taskyard.v1.RunState`."""
+
+    RUNNING = 1
+    """Some step has not ended. Left when all have, or by a cancel."""
+    SUCCEEDED = 2
+    """Ended; every last step succeeded or was skipped."""
+    FAILED = 3
+    """Ended; some last step failed or could not run because of a failure. Left only when a step is retried."""
+    CANCELLING = 4
+    """Told to stop; some step has not confirmed."""
+    CANCELLED = 5
+    """Ended because someone wanted it. Left only when a step is retried."""
+
+
+class Phase(IntEnum):
+    """What recovery and refill do with an instance; derived from its state."""
+
+    PENDING = 0
+    """Has a timer (PENDING)."""
+    READY = 1
+    """Is in its ready queue (QUEUED)."""
+    IN_FLIGHT = 2
+    """Is with a worker (ASSIGNED, RUNNING, CANCELLING)."""
+    ENDED = 9
+    """Has ended."""
+
+
+PHASES: Final[dict[int, int]] = {
+    TaskState.PENDING: 0,
+    TaskState.QUEUED: 1,
+    TaskState.ASSIGNED: 2,
+    TaskState.RUNNING: 2,
+    TaskState.CANCELLING: 2,
+    TaskState.SUCCESS: 9,
+    TaskState.FAILED: 9,
+    TaskState.TIMEOUT: 9,
+    TaskState.CANCELLED: 9,
+    TaskState.SKIPPED: 9,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an instance asked for beyond its work. Frozen and shared between instances that asked for the same.
+
+    Times are milliseconds; 0 in `queued_ms` and `total_ms` means no limit. Resources: thousandths of a core, MiB,
+    whole GPUs. Selectors are canonical text, empty for none.
+    """
+
+    queued_ms: int = 0
+    start_ms: int = 5_000
+    run_ms: int = 3_600_000
+    total_ms: int = 0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    cpu_millis: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
+    selector: str = ""
+    affinity: str = ""
+    spread: str = ""
+    exclusive: bool = False
+
+
+class Instance:
+    """One piece of work to be run, and its present or last attempt."""
+
+    __slots__ = (
+        "affinity_hit", "assigned_at", "attempt", "cancel_reason", "cancel_unconfirmed", "checkpoint",
+        "checkpoint_number", "created_at", "duration_ms", "ended_at", "error_kind", "error_message", "id",
+        "idempotency_key", "input_json", "lease_until", "metadata_json", "not_before", "order_key", "output_json",
+        "params_json", "percent", "phase", "policy", "policy_json", "priority", "progress_message", "queue",
+        "queued_at", "request_hash", "request_id", "requeues", "retries", "revision", "run_id", "started_at",
+        "state", "step_id", "task_name", "task_type", "tenant", "term", "token", "traceparent", "worker_id",
+        "workflow",
+    )  # fmt: skip
+
+    tenant: str
+    id: str
+    task_name: str
+    task_type: str
+    workflow: str
+    run_id: str  # "" when it stands alone
+    step_id: str
+    priority: int
+    params_json: str  # "" when there are none
+    input_json: str  # "" when there is none
+    policy: Policy  # memory only; policy_json is its stored form
+    policy_json: str  # "" for Policy()
+    queue: str  # key of its ready queue, see taskyard_core.ready.queue_key
+    request_id: str | None
+    request_hash: bytes | None  # 16 bytes, of the submission; None without request id
+    idempotency_key: str | None
+    traceparent: str
+    created_at: int  # all times: Unix milliseconds
+
+    state: int  # a TaskState
+    phase: int  # a Phase
+    order_key: int
+    not_before: int | None  # when a PENDING instance is due
+    attempt: int  # number of the last attempt, 0 before the first
+    retries: int  # attempts that were spent on failures and followed by another
+    requeues: int  # assignments in a row that never started
+    worker_id: str  # of the last attempt; "" before the first
+    token: str  # of the last attempt; "" before the first
+    term: int
+    queued_at: int | None
+    assigned_at: int | None
+    started_at: int | None
+    ended_at: int | None
+    duration_ms: int
+    output_json: str
+    error_kind: str  # "" when there is none
+    error_message: str
+    metadata_json: str  # "" when empty
+    cancel_reason: str
+    revision: int
+
+    lease_until: int  # memory only, as are the rest
+    cancel_unconfirmed: bool
+    percent: float | None
+    progress_message: str
+    checkpoint: str | None  # stored in a table of its own
+    checkpoint_number: int
+    affinity_hit: bool
+
+    def __repr__(self) -> str:
+        return f"<Instance {self.id} {TaskState(self.state).name} attempt {self.attempt}>"
+
+
+INSTANCE_KEY: Final = ("tenant", "id")
+INSTANCE_FIXED: Final = (
+    "task_name", "task_type", "workflow", "run_id", "step_id", "priority", "params_json", "input_json",
+    "policy_json", "queue", "request_id", "request_hash", "idempotency_key", "traceparent", "created_at",
+)  # fmt: skip
+INSTANCE_CHANGING: Final = (
+    "state", "phase", "order_key", "not_before", "attempt", "retries", "requeues", "worker_id", "token", "term",
+    "queued_at", "assigned_at", "started_at", "ended_at", "duration_ms", "output_json", "error_kind",
+    "error_message", "metadata_json", "cancel_reason", "revision",
+)  # fmt: skip
+INSTANCE_COLUMNS: Final = INSTANCE_KEY + INSTANCE_FIXED + INSTANCE_CHANGING
+"""Columns of an inserted row, in order."""
+INSTANCE_UPDATE: Final = INSTANCE_KEY + INSTANCE_CHANGING
+"""Columns of an updated row, in order: the key, then all that can change."""
+
+instance_row: Callable[[Instance], Row] = attrgetter(*INSTANCE_COLUMNS)
+instance_update_row: Callable[[Instance], Row] = attrgetter(*INSTANCE_UPDATE)
+
+ATTEMPT_COLUMNS: Final = (
+    "tenant", "id", "attempt", "token", "worker_id", "term", "status", "assigned_at", "started_at", "ended_at",
+    "error_kind", "error_message",
+)  # fmt: skip
+"""An attempt that was followed by another. The last attempt of an instance is in the instance's own row.
+
+`id` is the instance's; `status` is a number of `taskyard.v1.TaskStatus`.
+"""
+
+RUN_FIXED: Final = (
+    "workflow", "version", "inputs_json", "priority", "request_id", "request_hash", "idempotency_key", "created_at",
+)  # fmt: skip
+RUN_CHANGING: Final = (
+    "state", "output_json", "error_message", "ended_at", "steps_total", "steps_ended", "cancel_reason", "revision",
+)  # fmt: skip
+RUN_COLUMNS: Final = INSTANCE_KEY + RUN_FIXED + RUN_CHANGING
+"""Columns of a run. `priority` 0 means the steps' own. `ended_at` is NULL while it is live."""
+RUN_UPDATE: Final = INSTANCE_KEY + RUN_CHANGING
+
+CHECKPOINT_COLUMNS: Final = ("tenant", "id", "number", "data")
+"""The last checkpoint of an instance; one row each, replaced."""
+
+WORKER_COLUMNS: Final = (
+    "id", "tenant", "epoch", "registration_json", "registered_at", "last_seen_at",
+)  # fmt: skip
+"""A worker's registration. One row per id, replaced."""
+
+REQUEST_COLUMNS: Final = ("tenant", "request_id", "method", "request_hash", "response", "created_at")
+"""The first answer to a mutating call that creates neither instance nor run; `response` is its serialized message."""
+
+TASK_DEFINITION_COLUMNS: Final = (
+    "tenant", "name", "number", "definition", "created_at", "updated_at",
+)  # fmt: skip
+"""`definition` is the serialized `taskyard.v1.TaskDefinition`."""
+
+WORKFLOW_COLUMNS: Final = ("tenant", "name", "version", "definition", "content_hash", "created_at")
+"""One row per version, never changed. `definition` is the serialized `taskyard.v1.Workflow`."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one transaction writes. Rows are tuples in the order of the column constants above.
+
+    Deletes come first, then inserts, then updates. `revision` is the number of the commit: the one before plus one;
+    every row of it that has a `revision` column carries it.
+    """
+
+    revision: int = 0
+    instance_inserts: list[Row] = field(default_factory=list)
+    instance_updates: list[Row] = field(default_factory=list)
+    instance_deletes: list[tuple[str, str]] = field(default_factory=list)
+    attempt_inserts: list[Row] = field(default_factory=list)
+    run_inserts: list[Row] = field(default_factory=list)
+    run_updates: list[Row] = field(default_factory=list)
+    checkpoint_upserts: list[Row] = field(default_factory=list)
+    worker_upserts: list[Row] = field(default_factory=list)
+    worker_deletes: list[str] = field(default_factory=list)
+    request_inserts: list[Row] = field(default_factory=list)
+    task_definition_upserts: list[Row] = field(default_factory=list)
+    task_definition_deletes: list[tuple[str, str]] = field(default_factory=list)
+    workflow_inserts: list[Row] = field(default_factory=list)

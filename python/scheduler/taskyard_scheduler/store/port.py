@@ -1,0 +1,220 @@
+"""The store port: what the scheduler asks of a database. The one contract for SQLite, MariaDB and memory.
+
+No SQL here and no decisions. One conformance suite runs on every implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from taskyard_core.records import Changes, Row
+
+
+class StoreError(Exception):
+    """The store could not do what it was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, is busy, full or restarting: try again, the same call is safe to repeat."""
+
+
+class Deposed(StoreError):
+    """Another scheduler leads: this term has ended and writes nothing any more."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was made by a newer version of Taskyard: upgrade this scheduler, or restore a backup."""
+
+
+class StoreHeld(StoreError):
+    """Another process holds the database: stop it, or wait until it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that the database does not take. `kind` names the list in Changes, `key` is (tenant, id) or like it."""
+
+    kind: str
+    key: tuple[str, ...]
+    reason: str
+
+
+class RowsRefused(StoreError):
+    """Some rows of a commit break a rule of the database. Nothing of that commit was written."""
+
+    def __init__(self, rows: Sequence[RefusedRow]) -> None:
+        super().__init__(f"{len(rows)} rows refused, first: {rows[0]}")
+        self.rows = list(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TermStart:
+    """A new term. `revision` is the number of the last commit."""
+
+    term: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One comparison of a filter. Fields are column names; values have the column's type."""
+
+    field: str
+    op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+    value: str | int | tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An earlier submission: its id, and its payload's hash when it was found by request id."""
+
+    id: str
+    request_hash: bytes | None
+
+
+class Store(Protocol):
+    """A database that holds the scheduler's state.
+
+    Every method may raise StoreUnavailable. All but `commit` and `begin_term` only read; reads see every commit that
+    was answered before the read was asked for. Calls may overlap, except that `commit` is never called before the one
+    before it has been answered.
+    """
+
+    name: str
+    """`sqlite`, `mysql` or `memory`."""
+
+    async def open(self) -> None:
+        """Connects and brings the schema up to date under a lock.
+
+        Raises:
+            SchemaTooNew: a newer version made the database.
+            StoreHeld: another process holds the file.
+        """
+
+    async def close(self) -> None:
+        """Lets go of every connection. May be called twice."""
+
+    async def begin_term(self, holder: str, now_ms: int) -> TermStart:
+        """Starts a new term: the one before plus one. From now on commits of older terms raise Deposed."""
+
+    async def commit(self, term: int, changes: Changes) -> None:
+        """Writes all of it or nothing, durably, having proved `term` in the same transaction.
+
+        Idempotent: when the outcome of an earlier call was unknown, repeating it with the same revision writes nothing
+        twice.
+
+        Raises:
+            Deposed: `term` is not the present one; nothing was written.
+            RowsRefused: some rows break a rule of the database (found by bisection); nothing was written.
+            StoreUnavailable: the outcome is unknown; call again with the same changes.
+        """
+
+    # Recovery: everything that lives, by pages in the order of the key. Each row is in the order of the columns.
+
+    async def load_runs(self, after: tuple[str, str], limit: int) -> list[Row]:
+        """Runs that have not ended: RUN_COLUMNS, by (tenant, id), after the given key."""
+        ...
+
+    async def load_instances(self, phase: int, after: tuple[str, str], limit: int) -> list[Row]:
+        """Instances of a phase (PENDING or IN_FLIGHT): INSTANCE_COLUMNS + (checkpoint or None, its number or 0)."""
+        ...
+
+    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
+        """READY instances of one queue with (order_key, id) > after, in that order; columns as load_instances."""
+        ...
+
+    async def count_ready(self) -> list[tuple[str, str, int, int]]:
+        """(tenant, queue, how many are READY, smallest order_key) for every queue that is not empty."""
+        ...
+
+    async def load_overdue(self, queued_before: int, limit: int) -> list[Row]:
+        """READY instances queued before a time, oldest first; columns as load_instances."""
+        ...
+
+    async def load_workers(self) -> list[Row]:
+        """All of WORKER_COLUMNS."""
+        ...
+
+    async def load_task_definitions(self) -> list[Row]:
+        """All of TASK_DEFINITION_COLUMNS."""
+        ...
+
+    async def load_workflows(self) -> list[Row]:
+        """The newest version of each workflow: WORKFLOW_COLUMNS."""
+        ...
+
+    async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
+        """(tenant, request_id, id, hash) of instances and runs created since then; None when there are more than limit."""
+        ...
+
+    # Questions.
+
+    async def find_requests(self, kind: Literal["instance", "run"], tenant: str, request_ids: Sequence[str]) -> dict[str, Found]:
+        """Which of these request ids made an instance or run."""
+        ...
+
+    async def find_keys(self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]) -> dict[str, Found]:
+        """Which of these idempotency keys made an instance or run."""
+        ...
+
+    async def get_request(self, tenant: str, request_id: str) -> Row | None:
+        """REQUEST_COLUMNS of an earlier call."""
+        ...
+
+    async def get_instances(self, tenant: str, ids: Sequence[str]) -> list[Row]:
+        """INSTANCE_COLUMNS + (checkpoint, number) of those that exist, in no order."""
+        ...
+
+    async def list_instances(
+        self, tenant: str, where: Sequence[Condition], after: tuple[int, str] | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        """INSTANCE_COLUMNS by (created_at, id), beyond `after` in the direction of travel."""
+        ...
+
+    async def get_attempts(self, tenant: str, id: str) -> list[Row]:
+        """ATTEMPT_COLUMNS of the attempts that were followed by another, in order."""
+        ...
+
+    async def get_run(self, tenant: str, id: str) -> Row | None:
+        """RUN_COLUMNS."""
+        ...
+
+    async def run_instances(self, tenant: str, run_id: str) -> list[Row]:
+        """INSTANCE_COLUMNS + (checkpoint, number) of a run's steps, in no order."""
+        ...
+
+    async def list_runs(
+        self, tenant: str, where: Sequence[Condition], after: tuple[int, str] | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        """RUN_COLUMNS by (created_at, id), beyond `after` in the direction of travel."""
+        ...
+
+    async def get_workflow(self, tenant: str, name: str, version: int) -> Row | None:
+        """WORKFLOW_COLUMNS of one version; 0 for the newest."""
+        ...
+
+    async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
+        """WORKFLOW_COLUMNS, the newest version of each, by name, after the given one."""
+        ...
+
+    async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
+        """TASK_DEFINITION_COLUMNS by name, after the given one."""
+        ...
+
+
+class Election(Protocol):
+    """Who leads. Winning is followed by `Store.begin_term`; the term, not the election, fences writes."""
+
+    name: str
+    """`local`, `database` or `etcd`: recorded in SQL as a fact of the cluster."""
+
+    async def campaign(self) -> None:
+        """Returns when this process has won. Cancellable."""
+
+    async def lost(self) -> None:
+        """Returns when leadership was lost or can no longer be proved. Only after `campaign` returned."""
+
+    async def resign(self) -> None:
+        """Lets another win at once. May be called at any time."""
