@@ -49,7 +49,7 @@ contract: $(READY) $(GOOGLEAPIS) ## check proto/: lint, format, compatibility wi
 	@$(BIN)/python tools/generate.py --check
 
 imports: $(READY) ## check who imports whom
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 proto: $(READY) ## write python/contract from proto/
 	@$(BIN)/python tools/generate.py

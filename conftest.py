@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator
 
+import hypothesis
 import pytest
 
 pytest_plugins = ("servers",)
@@ -58,6 +59,9 @@ class SkipLedger:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipLedger(), "skip-ledger")
+    # A deadline per example measures the machine's load, not the code; `timeout` bounds the test as a whole.
+    hypothesis.settings.register_profile("taskyard", deadline=None, print_blob=True)
+    hypothesis.settings.load_profile("taskyard")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

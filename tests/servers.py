@@ -1,4 +1,4 @@
-"""Private servers for tests and benchmarks: each on a data directory and a port of its own, ended by its owner.
+"""Private servers for tests and benchmarks: each on its own data directory and port, ended by its owner.
 
 Where the server's program is missing, the tests that ask for it are skipped by name; nothing is ever
 downloaded, and a server that runs on the machine already is never touched.

@@ -11,9 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-HEADER = (
-    "# Written by `make lock`. `make setup` installs this, then the workspace's members with --no-deps.\n"
-)
+HEADER = "# Written by `make lock`. `make setup` installs this, then our own packages with --no-deps.\n"
 EXPORT = [
     "uv", "export", "--quiet", "--frozen", "--format", "requirements-txt", "--no-emit-workspace",
     "--all-packages", "--all-extras", "--all-groups", "--no-header", "--no-annotate",
