@@ -1,4 +1,4 @@
-"""Makes the character tables of the text operations and copies them, and the word lists, into the Python worker.
+"""Makes the character tables of the text operations; copies them and the word lists into the Python worker.
 
 The tables pin one Unicode version, because runtimes differ in theirs. The classes are defined in
 docs/text-operations.md; this is the only code that asks a runtime about Unicode properties.
@@ -20,7 +20,7 @@ UNICODE = "14.0.0"
 CLASSES = "character-classes.json"
 WORDS = "words.json"
 
-# Classes that are plain lists of code points. They come first: a code point has the first class that takes it.
+# Classes that are plain lists of code points. They come first: a code point has the first that takes it.
 LISTED: dict[str, str] = {
     "line_end": "\n\x85\u2028\u2029",
     "carriage_return": "\r",
@@ -177,7 +177,9 @@ def write() -> None:
 def main() -> int:
     """Writes the tables, or with --check says which are not current."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is not current")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 when a file is not current"
+    )
     if not parser.parse_args().check:
         write()
         return 0
