@@ -6,6 +6,7 @@ Not for faults of a task or of the machinery: only for input that is refused at 
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -67,7 +68,11 @@ def cut(value: object, limit: int = QUOTE_LIMIT) -> str:
     if isinstance(value, str):
         shown = repr(value[:limit])
         return shown if len(value) <= limit else f"{shown}... ({len(value)} characters)"
-    shown = repr(value)
+    bounded = reprlib.Repr()  # a plain repr fails on a value as deep as an attacker likes
+    bounded.maxlevel = 3
+    bounded.maxlist = bounded.maxtuple = bounded.maxdict = bounded.maxset = 20
+    bounded.maxstring = bounded.maxother = bounded.maxlong = limit
+    shown = bounded.repr(value)
     return shown if len(shown) <= limit else f"{shown[:limit]}..."
 
 

@@ -85,6 +85,12 @@ def test_a_quoted_value_is_printable_and_bounded(text: str) -> None:
 def test_other_values_are_cut_too() -> None:
     assert cut([1] * 1_000, 10) == "[1, 1, 1, ..."
     assert cut(5) == "5"
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert cut(deep) == "[[[...]]]"
+    while deep:  # dismantled by hand: freeing so deep a value recurses in C
+        deep = deep.pop()  # type: ignore[assignment]
 
 
 def test_an_excerpt_shows_the_place() -> None:
