@@ -80,8 +80,8 @@ def check_secret(secret: str) -> bytes:
     key = secret.encode()
     if len(key) < SECRET_MIN_BYTES:
         raise WeakSecret(
-            f"TASKYARD_SECRET has {len(key)} bytes; it needs at least {SECRET_MIN_BYTES}, since with fewer tokens can"
-            " be forged. Make one with `openssl rand -hex 32` and set it for every process"
+            f"TASKYARD_SECRET has {len(key)} bytes and needs at least {SECRET_MIN_BYTES}: with fewer, tokens"
+            " can be forged. Make one with `openssl rand -hex 32` and set it for every process"
         )
     return key
 

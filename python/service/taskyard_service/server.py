@@ -93,9 +93,9 @@ class GrpcServer:
             else:
                 bound = self.server.add_secure_port(address, _credentials(self._tls))
         except RuntimeError as error:
-            raise CannotListen(_sentence(self.host, self.port)) from error
+            raise CannotListen(cannot_listen(self.host, self.port)) from error
         if bound == 0:
-            raise CannotListen(_sentence(self.host, self.port))
+            raise CannotListen(cannot_listen(self.host, self.port))
         self.port = bound
         await self.server.start()
         return bound
@@ -126,7 +126,8 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
 
 
-def _sentence(host: str, port: int) -> str:
+def cannot_listen(host: str, port: int) -> str:
+    """Returns the sentence for an address that cannot be listened on."""
     return (
         f"cannot listen on {host}, port {port}: another process has it, or it is no address of this machine;"
         " choose another (port 0 takes a free one) or stop the other process"
