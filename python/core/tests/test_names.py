@@ -88,7 +88,7 @@ def test_other_values_are_cut_too() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert cut(deep) == "[[[...]]]"
+    assert cut(deep) == "[[[[...]]]]"
     while deep:  # dismantled by hand: freeing so deep a value recurses in C
         deep = deep.pop()  # type: ignore[assignment]
 
