@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +51,17 @@ TRANSPARENT_RANGES = (
     (0x1F3FB, 0x1F3FF),
     (0xE0100, 0xE01EF),
 )
+CATEGORIES = {
+    "Cc": "control",
+    "Cf": "format",
+    "Mc": "mark",
+    "Me": "mark",
+    "Mn": "mark",
+    "Nd": "digit",
+    "Pe": "closer",
+    "Pf": "closer",
+    "Zs": "space",
+}
 CJK_RANGES = ((0x3005, 0x3007), (0x3021, 0x3029), (0x3038, 0x303B))
 CJK_NAMES = (
     "CJK UNIFIED IDEOGRAPH",
@@ -63,41 +74,32 @@ CJK_NAMES = (
 )
 
 
-def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
-    return any(first <= code <= last for first, last in ranges)
+def _is_cjk(code: int) -> bool:
+    listed = any(first <= code <= last for first, last in CJK_RANGES)
+    return listed or unicodedata.name(chr(code), "").startswith(CJK_NAMES)
 
 
-def _is_cjk(code: int, category: str) -> bool:
-    if not (category.startswith("L") or category == "Nl"):
-        return False
-    return _within(code, CJK_RANGES) or unicodedata.name(chr(code), "").startswith(CJK_NAMES)
+def _listed() -> dict[int, str]:
+    """Returns the code points whose class is a list's, not a property's."""
+    listed = {ord(char): name for name, members in LISTED.items() for char in members}
+    for name, ranges in (("invisible", INVISIBLE_RANGES), ("format", TRANSPARENT_RANGES)):
+        for first, last in ranges:
+            listed.update((code, name) for code in range(first, last + 1) if code not in listed)
+    return listed | {0x09: "space", 0x0B: "space", 0x0C: "space", 0x22: "closer"}
 
 
-def _by_property(code: int) -> str | None:
+def _by_category(code: int) -> str | None:
     category = unicodedata.category(chr(code))
-    rules: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("invisible", lambda: _within(code, INVISIBLE_RANGES)),
-        ("format", lambda: category == "Cf" or _within(code, TRANSPARENT_RANGES)),
-        ("space", lambda: category in ("Zs", "Zl", "Zp") or code in (0x09, 0x0B, 0x0C)),
-        ("control", lambda: category == "Cc"),
-        ("cjk", lambda: _is_cjk(code, category)),
-        ("letter", lambda: category.startswith("L") or category == "Nl"),
-        ("digit", lambda: category == "Nd"),
-        ("mark", lambda: category.startswith("M")),
-        ("closer", lambda: category in ("Pe", "Pf") or code == 0x22),
-    )
-    return next((name for name, holds in rules if holds()), None)
-
-
-def _class_of(code: int) -> str | None:
-    listed = next((name for name, members in LISTED.items() if chr(code) in members), None)
-    return listed or _by_property(code)
+    if category[0] == "L" or category == "Nl":
+        return "cjk" if _is_cjk(code) else "letter"
+    return CATEGORIES.get(category)
 
 
 def _classes() -> dict[str, list[list[int]]]:
     ranges: dict[str, list[list[int]]] = {}
+    listed = _listed()
     for code in range(0x110000):
-        name = _class_of(code)
+        name = listed.get(code) or _by_category(code)
         if name is None:
             continue
         runs = ranges.setdefault(name, [])
