@@ -15,6 +15,21 @@ from taskyard_core.retry import RetryPolicy
 
 Row = tuple[Any, ...]
 
+# Plain integers beside TaskState and Phase: the hot path compares and stores them tens of thousands of times a second.
+RUNNING: Final = 1
+SUCCESS: Final = 2
+FAILED: Final = 3
+TIMEOUT: Final = 4
+PENDING: Final = 5
+QUEUED: Final = 6
+ASSIGNED: Final = 7
+CANCELLED: Final = 8
+SKIPPED: Final = 9
+CANCELLING: Final = 10
+READY: Final = 1
+IN_FLIGHT: Final = 2
+ENDED: Final = 9
+
 
 class TaskState(IntEnum):
     """How an instance stands. The numbers are those of `taskyard.v1.TaskStatus`."""
@@ -69,18 +84,8 @@ class Phase(IntEnum):
     """Has ended."""
 
 
-PHASES: Final[dict[int, int]] = {
-    TaskState.PENDING: 0,
-    TaskState.QUEUED: 1,
-    TaskState.ASSIGNED: 2,
-    TaskState.RUNNING: 2,
-    TaskState.CANCELLING: 2,
-    TaskState.SUCCESS: 9,
-    TaskState.FAILED: 9,
-    TaskState.TIMEOUT: 9,
-    TaskState.CANCELLED: 9,
-    TaskState.SKIPPED: 9,
-}
+PHASES: Final = (0, 2, 9, 9, 9, 0, 1, 2, 9, 9, 2)
+"""The Phase that follows from a TaskState, by its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +108,22 @@ class Policy:
     affinity: str = ""
     spread: str = ""
     exclusive: bool = False
+    asks: bool = field(init=False, repr=False, compare=False)
+    """True when it asks for any resource."""
+    waits: bool = field(init=False, repr=False, compare=False)
+    """True when it has a deadline while it waits."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "asks", bool(self.cpu_millis or self.memory_mb or self.gpus))
+        object.__setattr__(self, "waits", bool(self.queued_ms or self.total_ms))
 
 
 class Instance:
     """One piece of work to be run, and its present or last attempt."""
 
     __slots__ = (
-        "affinity_hit", "assigned_at", "attempt", "cancel_reason", "cancel_unconfirmed", "checkpoint",
-        "checkpoint_number", "created_at", "duration_ms", "ended_at", "error_kind", "error_message", "id",
+        "assigned_at", "attempt", "cancel_reason", "cancel_unconfirmed", "checkpoint",
+        "checkpoint_number", "created_at", "duration_ms", "ended_at", "error_kind", "error_message", "fencing", "id",
         "idempotency_key", "input_json", "lease_until", "metadata_json", "not_before", "order_key", "output_json",
         "params_json", "percent", "phase", "policy", "policy_json", "priority", "progress_message", "queue",
         "queued_at", "request_hash", "request_id", "requeues", "retries", "revision", "run_id", "started_at",
@@ -165,7 +178,10 @@ class Instance:
     progress_message: str
     checkpoint: str | None  # stored in a table of its own
     checkpoint_number: int
-    affinity_hit: bool
+    fencing: bool  # an exclusive attempt whose end is awaited before another may start
+
+    def __lt__(self, other: Instance) -> bool:
+        return self.id < other.id
 
     def __repr__(self) -> str:
         return f"<Instance {self.id} {TaskState(self.state).name} attempt {self.attempt}>"

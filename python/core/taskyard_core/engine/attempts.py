@@ -1,0 +1,258 @@
+"""The life of an attempt: it starts, ends, is stopped or lost; and what then becomes of its instance."""
+
+from __future__ import annotations
+
+from taskyard_core.engine import runs
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.effects import RECORDED, STALE_ATTEMPT, UNKNOWN_TASK, Ack
+from taskyard_core.engine.events import Progress, Result
+from taskyard_core.fleet import Worker
+from taskyard_core.ready import order_key
+from taskyard_core.records import (
+    ASSIGNED,
+    CANCELLED,
+    CANCELLING,
+    ENDED,
+    FAILED,
+    IN_FLIGHT,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    Instance,
+)
+from taskyard_core.retry import FailureKind, next_retry
+
+INTERRUPTED = 11
+REJECTED = 12
+"""Result statuses that are no instance state; the numbers are those of `taskyard.v1.TaskStatus`."""
+
+CANCELLED_KIND = "CANCELLED"
+TIMEOUT_KIND = "TIMEOUT"
+TOTAL_TIMEOUT_KIND = "TOTAL_TIMEOUT"
+QUEUED_TIMEOUT_KIND = "QUEUED_TIMEOUT"
+"""Why a CANCELLING instance ends, kept in its error kind."""
+
+_KINDS = {kind.value: kind for kind in FailureKind}
+
+
+def start(c: Cluster, worker: Worker, task_id: str, token: str) -> None:
+    """The handler of an attempt was entered."""
+    instance = c.instances.get(task_id)
+    if instance is None or instance.token != token or instance.worker_id != worker.id:
+        return
+    if instance.state != ASSIGNED:
+        return
+    c.move(instance, RUNNING)
+    instance.started_at = c.now
+    instance.requeues = 0
+    instance.fencing = False
+    arm_running(c, instance)
+
+
+def arm_running(c: Cluster, instance: Instance) -> None:
+    """Arms the timer of a RUNNING instance. The worker enforces the run timeout; this one is for when it does not."""
+    policy = instance.policy
+    started = instance.started_at if instance.started_at is not None else c.now
+    deadline = started + policy.run_ms + 2 * c.limits.cancel_grace_ms
+    if policy.total_ms:
+        deadline = min(deadline, instance.created_at + policy.total_ms)
+    c.timers.arm(instance.id, deadline)
+
+
+def result(c: Cluster, worker: Worker, told: Result) -> Ack:
+    """A worker reports the end of an attempt. Returns what it is to be told once this is committed."""
+    instance = c.instances.get(told.task_id)
+    if instance is None:
+        return Ack(told.task_id, told.token, STALE_ATTEMPT)
+    if instance.worker_id != worker.id and instance.worker_id and instance.token == told.token:
+        return Ack(told.task_id, told.token, UNKNOWN_TASK)
+    if instance.token != told.token or instance.phase != IN_FLIGHT:
+        return Ack(told.task_id, told.token, STALE_ATTEMPT)
+    instance.duration_ms = told.duration_ms
+    if told.metadata_json:
+        instance.metadata_json = told.metadata_json
+    if told.status == SUCCESS:
+        instance.output_json = told.output_json
+        instance.error_kind = instance.error_message = ""
+        end(c, instance, SUCCESS)
+    else:
+        _unsuccessful(c, worker, instance, told)
+    return Ack(told.task_id, told.token, RECORDED)
+
+
+def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) -> None:
+    status = told.status
+    if instance.state == CANCELLING:
+        confirm_cancel(c, instance, told.error_message)
+    elif status == INTERRUPTED:
+        requeue(c, instance, "INTERRUPTED", told.error_message or "the worker stopped before the task was done")
+    elif status == REJECTED:
+        if told.error_kind == FailureKind.UNKNOWN_TASK_TYPE:
+            worker.rejected.add(instance.task_type)
+        requeue(c, instance, "REJECTED", told.error_message or "the worker handed the task back unrun")
+    elif status == TIMEOUT:
+        failure(c, instance, FailureKind.TIMEOUT, told.error_message or f"ran longer than {instance.policy.run_ms} ms")
+    elif status == CANCELLED:
+        failure(c, instance, FailureKind.HANDLER_ERROR, told.error_message or "the handler cancelled itself")
+    else:
+        kind = _KINDS.get(told.error_kind, FailureKind.HANDLER_ERROR)
+        failure(c, instance, kind, told.error_message)
+
+
+def failure(c: Cluster, instance: Instance, kind: FailureKind, message: str) -> None:
+    """The attempt failed: another follows after a delay, or the instance ends."""
+    instance.error_kind = kind.value
+    instance.error_message = message
+    due = next_retry(instance.policy.retry, kind, instance.retries + 1, c.now, c.random)
+    total = instance.policy.total_ms
+    if due is not None and total and due >= instance.created_at + total:
+        due = None
+    if due is None:
+        end(c, instance, TIMEOUT if kind == FailureKind.TIMEOUT else FAILED)
+        return
+    archive(c, instance, TIMEOUT if kind == FailureKind.TIMEOUT else FAILED)
+    instance.retries += 1
+    instance.requeues = 0
+    wait(c, instance, due)
+
+
+def wait(c: Cluster, instance: Instance, due: int) -> None:
+    """Lets an instance wait for its time, or queues it when that has come."""
+    c.release(instance)
+    instance.token = ""
+    if due <= c.now:
+        to_queue(c, instance, keep_place=False)
+        return
+    c.move(instance, PENDING)
+    instance.not_before = due
+    c.timers.arm(instance.id, due)
+
+
+def requeue(c: Cluster, instance: Instance, kind: str, message: str) -> None:
+    """The attempt is over without being the task's fault: it keeps its place and spends no retry."""
+    instance.error_kind = kind
+    instance.error_message = message
+    archive(c, instance, INTERRUPTED)
+    c.release(instance)
+    instance.token = ""
+    to_queue(c, instance, keep_place=True)
+
+
+def to_queue(c: Cluster, instance: Instance, *, keep_place: bool) -> None:
+    """Queues an instance, at its old place or at the end."""
+    c.move(instance, QUEUED)
+    instance.not_before = None
+    if not keep_place or instance.queued_at is None:
+        instance.queued_at = c.now
+        instance.order_key = order_key(c.now, instance.priority)
+    c.enqueue(instance)
+
+
+def never_started(c: Cluster, instance: Instance, why: str) -> None:
+    """An assignment was not taken up: requeued without spending a retry, five times at most."""
+    instance.requeues += 1
+    if instance.requeues >= c.limits.never_started_limit:
+        instance.error_kind = FailureKind.NEVER_STARTED.value
+        instance.error_message = (
+            f"{instance.requeues} workers in a row did not start it, the last was {instance.worker_id}: {why}"
+        )
+        end(c, instance, FAILED)
+        return
+    requeue(c, instance, FailureKind.NEVER_STARTED.value, why)
+
+
+def lost(c: Cluster, instance: Instance, why: str) -> None:
+    """The attempt is over because its worker is gone or its lease has ended."""
+    if instance.state == CANCELLING:
+        confirm_cancel(c, instance, why)
+    elif instance.state == ASSIGNED:
+        never_started(c, instance, why)
+    else:
+        failure(c, instance, FailureKind.WORKER_LOST, why)
+
+
+def archive(c: Cluster, instance: Instance, status: int) -> None:
+    """Keeps the attempt that another will follow."""
+    c.batch.changes.attempt_inserts.append(
+        (
+            instance.tenant, instance.id, instance.attempt, instance.token, instance.worker_id, instance.term,
+            int(status), instance.assigned_at, instance.started_at, c.now, instance.error_kind, instance.error_message,
+        )  # fmt: skip
+    )
+
+
+def end(c: Cluster, instance: Instance, state: int) -> None:
+    """Ends an instance and tells its run."""
+    c.release(instance)
+    c.move(instance, state)
+    instance.ended_at = c.now
+    instance.not_before = None
+    if instance.started_at is None and instance.assigned_at is not None and state == SUCCESS:
+        instance.started_at = max(instance.assigned_at, c.now - instance.duration_ms)
+    c.count_end(instance)
+    c.forget(instance)
+    if instance.run_id:
+        runs.step_ended(c, instance)
+
+
+def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KIND) -> None:
+    """Somebody, or a timeout, wants the instance to end. Ends it now when no worker holds it.
+
+    `kind` is CANCELLED_KIND, TIMEOUT_KIND (the attempt ends, another may follow) or TOTAL_TIMEOUT_KIND.
+    """
+    if instance.phase == ENDED:
+        return
+    if instance.state == CANCELLING:
+        if kind == CANCELLED_KIND and instance.error_kind != CANCELLED_KIND:
+            instance.error_kind = kind
+            instance.cancel_reason = reason
+            c.mark(instance)
+        return
+    instance.cancel_reason = reason
+    if instance.phase == IN_FLIGHT:
+        c.move(instance, CANCELLING)
+        instance.error_kind = kind
+        instance.error_message = reason
+        c.order_stop(instance, "cancelled" if kind == CANCELLED_KIND else "timeout")
+        c.timers.cancel(instance.id)  # from here on the lease bounds it
+        return
+    if instance.state == QUEUED:
+        c.leave_queue(instance)
+    instance.error_kind = kind
+    instance.error_message = reason
+    end(c, instance, CANCELLED if kind == CANCELLED_KIND else TIMEOUT)
+
+
+def confirm_cancel(c: Cluster, instance: Instance, message: str) -> None:
+    """The attempt of a CANCELLING instance is over."""
+    kind = instance.error_kind
+    if kind == TIMEOUT_KIND:
+        failure(c, instance, FailureKind.TIMEOUT, message or instance.error_message)
+        return
+    if message and not instance.error_message:
+        instance.error_message = message
+    end(c, instance, TIMEOUT if kind == TOTAL_TIMEOUT_KIND else CANCELLED)
+
+
+def progress(c: Cluster, worker: Worker, told: Progress) -> None:
+    """A running attempt tells of itself. Only a checkpoint is committed; the rest is for who looks now."""
+    instance = c.instances.get(told.task_id)
+    if instance is None or instance.token != told.token or instance.worker_id != worker.id:
+        return
+    if told.percent is not None:
+        instance.percent = told.percent
+    if told.message:
+        instance.progress_message = told.message
+    instance.cancel_unconfirmed = told.cancel_unconfirmed
+    if told.checkpoint is None:
+        return
+    if told.checkpoint_number > instance.checkpoint_number:
+        instance.checkpoint = told.checkpoint
+        instance.checkpoint_number = told.checkpoint_number
+        row = (instance.tenant, instance.id, told.checkpoint_number, told.checkpoint)
+        c.batch.changes.checkpoint_upserts.append(row)
+    if worker.stream is not None:
+        ack = (told.task_id, told.token, told.checkpoint_number)
+        c.batch.outgoing(worker.stream, worker.id).checkpoint_acks.append(ack)

@@ -1,0 +1,253 @@
+"""Everything that the leader holds in memory, and the batch that is being gathered. Holds; the other modules decide."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from taskyard_core.engine.effects import Batch, CancelOrder
+from taskyard_core.fleet import Fleet, Worker
+from taskyard_core.ids import IdSource
+from taskyard_core.ready import ReadyQueue
+from taskyard_core.records import ENDED, PENDING, QUEUED, Instance, Policy
+from taskyard_core.timers import Timers
+from taskyard_core.transitions import WorkerState, move
+
+if TYPE_CHECKING:
+    from taskyard_core.engine.live_run import LiveRun
+    from taskyard_core.workflow import WorkflowVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers of the engine. Times are milliseconds."""
+
+    lease_ms: int = 60_000
+    silence_ms: int = 30_000
+    forget_ms: int = 24 * 3_600_000
+    cancel_grace_ms: int = 10_000
+    takeover_grace_ms: int = 10_000
+    never_started_limit: int = 5
+    pending_limit: int = 5_000_000
+    remembered_requests: int = 100_000
+
+
+class Cluster:
+    """The leader's memory in one term.
+
+    Live instances are in `instances`; those that were made or changed since the last seal are also in `new` or
+    `dirty`. An ended one leaves `instances` at once, unless it is pinned.
+    """
+
+    def __init__(self, term: int, revision: int, ids: IdSource, random: Callable[[], float], limits: Limits) -> None:
+        self.term = term
+        self.revision = revision
+        self.ids = ids
+        self.random = random
+        self.limits = limits
+        self.now = 0
+        self.started_at = 0
+        self.instances: dict[str, Instance] = {}
+        self.queues: dict[tuple[str, str], ReadyQueue] = {}
+        self.active: dict[ReadyQueue, None] = {}  # queues that the next dispatch pass looks at
+        self.starved: dict[ReadyQueue, None] = {}  # queues that no class of workers may take from
+        self.fleet = Fleet(random)
+        self.fleet_version = -1  # of the fleet when starved queues were looked at last
+        self.runs: dict[str, LiveRun] = {}
+        self.workflows: dict[tuple[str, str, int], WorkflowVersion] = {}
+        self.timers = Timers()
+        self.pins: dict[str, int] = {}
+        self.requests: OrderedDict[tuple[str, str], tuple[str, bytes | None]] = OrderedDict()
+        self.requests_complete = False  # True while `requests` holds every id that is young enough to matter
+        self.keys: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self.new: dict[str, Instance] = {}
+        self.dirty: dict[str, Instance] = {}
+        self.dirty_runs: dict[str, LiveRun] = {}
+        self.batch = Batch()
+        self.epochs = 0
+        self.ended_counts: dict[tuple[str, int], int] = {}
+        self.run_ended_counts: dict[tuple[str, int], int] = {}
+        self.observe: Callable[[str, int, int], None] | None = None  # (machine, from, to), for tests
+
+    # Instances.
+
+    def mark(self, instance: Instance) -> None:
+        """The instance changed: the next commit writes it."""
+        if instance.id not in self.new:
+            self.dirty[instance.id] = instance
+
+    def move(self, instance: Instance, to: int) -> None:
+        """Moves an instance to another state and marks it."""
+        if self.observe is not None:
+            self.observe("instance", instance.state, to)
+        move(instance, to)
+        if instance.id not in self.new:
+            self.dirty[instance.id] = instance
+
+    def add(self, instance: Instance) -> None:
+        """Takes in an instance that has just been made."""
+        self.instances[instance.id] = instance
+        self.new[instance.id] = instance
+
+    def mark_run(self, run: LiveRun) -> None:
+        """The run changed: the next commit writes it."""
+        self.dirty_runs[run.id] = run
+
+    def remove_row(self, tenant: str, id: str) -> None:
+        """Has the next commit delete an ended instance, whether or not it has been written yet."""
+        self.dirty.pop(id, None)
+        if self.new.pop(id, None) is None:
+            self.batch.changes.instance_deletes.append((tenant, id))
+
+    def forget(self, instance: Instance) -> None:
+        """Lets an instance leave memory that has ended or waits in SQL only."""
+        self.timers.cancel(instance.id)
+        if instance.id in self.pins and instance.phase == ENDED:
+            return
+        self.instances.pop(instance.id, None)
+
+    def pin(self, id: str) -> None:
+        """Keeps an instance in memory past its end while SQL is read for it, so that no stale row is acted on."""
+        self.pins[id] = self.pins.get(id, 0) + 1
+
+    def unpin(self, id: str) -> None:
+        """Takes back one `pin`."""
+        count = self.pins.pop(id) - 1
+        if count:
+            self.pins[id] = count
+            return
+        instance = self.instances.get(id)
+        if instance is not None and instance.phase == ENDED:
+            del self.instances[id]
+
+    # Queues.
+
+    def queue_for(self, tenant: str, key: str, task_type: str, policy: Policy) -> ReadyQueue:
+        """Returns the ready queue of that name, making it when there is none."""
+        queue = self.queues.get((tenant, key))
+        if queue is None:
+            queue = self.queues[tenant, key] = ReadyQueue(tenant, key, task_type, policy)
+        return queue
+
+    def enqueue(self, instance: Instance) -> None:
+        """Puts a QUEUED instance into its queue and arms its waiting timer."""
+        queue = self.queue_for(instance.tenant, instance.queue, instance.task_type, instance.policy)
+        spilled = queue.push(instance)
+        if not queue.waiting:
+            self.active[queue] = None
+        if instance.policy.waits:
+            self.arm_waiting(instance)
+        else:
+            self.timers.cancel(instance.id)
+        for gone in spilled:
+            self.instances.pop(gone.id, None)
+
+    def arm_waiting(self, instance: Instance) -> None:
+        """Arms the timer of a QUEUED instance that has a deadline."""
+        policy = instance.policy
+        bounds = []
+        if policy.queued_ms and instance.queued_at is not None:
+            bounds.append(instance.queued_at + policy.queued_ms)
+        if policy.total_ms:
+            bounds.append(instance.created_at + policy.total_ms)
+        self.timers.arm(instance.id, min(bounds))
+
+    def leave_queue(self, instance: Instance) -> None:
+        """Counts a QUEUED instance out of its queue, before its state changes otherwise than by dispatch."""
+        queue = self.queues.get((instance.tenant, instance.queue))
+        if queue is None:
+            return
+        if instance.id in self.instances:
+            queue.drop(instance)
+            if queue.refilling:
+                queue.gone.add(instance.id)
+        else:
+            queue.spilled = max(0, queue.spilled - 1)
+
+    # Workers.
+
+    def freed(self, worker: Worker) -> None:
+        """The worker's room may have grown: it takes its new place, and queues that waited for it are looked at."""
+        klass = worker.klass
+        if klass is None:
+            return
+        klass.lighter[worker] = None
+        if klass.waiters and worker.room() > 0:
+            for queue in klass.waiters:
+                queue.waiting = False
+                self.active[queue] = None
+            klass.waiters.clear()
+
+    def release(self, instance: Instance) -> None:
+        """Ends the slot that the instance's attempt holds. What it said of itself goes with it."""
+        worker = self.fleet.workers.get(instance.worker_id)
+        if worker is not None and self.fleet.release(worker, instance):
+            self.freed(worker)
+        instance.cancel_unconfirmed = False
+        instance.fencing = False
+        instance.percent = None
+        instance.progress_message = ""
+
+    def set_worker_state(self, worker: Worker, to: WorkerState) -> None:
+        """Moves a worker to another state and keeps the fleet's count of healthy ones."""
+        before = worker.state
+        if before == to:
+            return
+        worker.move(to)
+        if self.observe is not None:
+            self.observe("worker", before, to)
+        self.fleet.healthy += (to == WorkerState.HEALTHY) - (before == WorkerState.HEALTHY)
+        if to == WorkerState.HEALTHY:
+            self.freed(worker)
+        else:
+            self.fleet.touch(worker)
+
+    def order_stop(self, instance: Instance, reason: str) -> None:
+        """Has the worker of an instance's attempt told to stop it, if it can be told now."""
+        worker = self.fleet.workers.get(instance.worker_id)
+        if worker is None or worker.stream is None or not instance.token:
+            return
+        order = CancelOrder(instance.id, instance.token, reason)
+        self.batch.outgoing(worker.stream, worker.id).cancels.append(order)
+
+    def order_fence(self, worker: Worker, task_id: str, token: str) -> None:
+        """Has a worker told to stop an attempt that is no longer wanted."""
+        if worker.stream is not None:
+            self.batch.outgoing(worker.stream, worker.id).cancels.append(CancelOrder(task_id, token, "fenced"))
+
+    # Figures.
+
+    def waiting_count(self) -> int:
+        """Returns how many instances wait for a worker, those in SQL only included."""
+        return sum(len(queue) for queue in self.queues.values())
+
+    def live_count(self) -> int:
+        """Returns how many instances have not ended."""
+        return len(self.instances) + sum(queue.spilled for queue in self.queues.values())
+
+    def count_end(self, instance: Instance) -> None:
+        """Counts an instance that has ended."""
+        key = (instance.tenant, instance.state)
+        self.ended_counts[key] = self.ended_counts.get(key, 0) + 1
+        if instance.attempt:
+            self.batch.ended.append((instance.task_type, instance.state, instance.duration_ms))
+
+    def remember_request(self, tenant: str, request_id: str, id: str, digest: bytes | None) -> None:
+        """Keeps an answered request id; the oldest are left to SQL."""
+        self.requests[tenant, request_id] = (id, digest)
+        if len(self.requests) > self.limits.remembered_requests:
+            self.requests.popitem(last=False)
+            self.requests_complete = False
+
+    def remember_key(self, tenant: str, key: str, id: str) -> None:
+        """Keeps an idempotency key; the oldest are left to SQL."""
+        self.keys[tenant, key] = id
+        if len(self.keys) > self.limits.remembered_requests:
+            self.keys.popitem(last=False)
+
+
+def is_waiting(instance: Instance) -> bool:
+    """Tells whether an instance is with no worker."""
+    return instance.state in (QUEUED, PENDING)

@@ -1,0 +1,91 @@
+"""The dispatch pass: what waits goes to who has room, first things first. Decides nothing else about a task."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.effects import Assign
+from taskyard_core.fleet import Worker
+from taskyard_core.ready import ReadyQueue
+from taskyard_core.records import ASSIGNED, Instance
+
+
+def dispatch(c: Cluster) -> None:
+    """Assigns every waiting task that a worker has room for, in order of the tasks' keys over all queues."""
+    if c.starved and c.fleet_version != c.fleet.version:
+        c.active.update(c.starved)
+        c.starved.clear()
+    c.fleet_version = c.fleet.version
+    if not c.active:
+        return
+    heads = []
+    for number, queue in enumerate(c.active):
+        first = queue.peek()
+        if first is not None:
+            heads.append((first.order_key, number, queue))
+    c.active.clear()
+    heapify(heads)
+    while heads:
+        _, number, queue = heads[0]
+        instance = queue.peek()
+        worker = None if instance is None else _choose(c, queue, instance)
+        if instance is None:
+            heappop(heads)
+        elif worker is None:
+            _block(c, queue)
+            heappop(heads)
+        else:
+            queue.pop()
+            assign(c, instance, worker)
+            following = queue.peek()
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (following.order_key, number, queue))
+
+
+def _choose(c: Cluster, queue: ReadyQueue, instance: Instance) -> Worker | None:
+    spread = None
+    if instance.policy.spread and instance.run_id:
+        run = c.runs.get(instance.run_id)
+        spread = run.crowd(c, instance.policy.spread) if run is not None else None
+    return c.fleet.choose(queue, instance, spread)
+
+
+def _block(c: Cluster, queue: ReadyQueue) -> None:
+    """No worker has room: the queue is looked at again when one of its classes has, or when a class comes."""
+    classes = c.fleet.classes_for(queue)
+    queue.waiting = bool(classes)
+    if not classes:
+        c.starved[queue] = None
+    for klass in classes:
+        klass.waiters[queue] = None
+
+
+def assign(c: Cluster, instance: Instance, worker: Worker) -> None:
+    """Gives a QUEUED instance to a worker: the next attempt, in this batch."""
+    c.move(instance, ASSIGNED)
+    instance.attempt += 1
+    instance.worker_id = worker.id
+    instance.token = token = c.ids.token()
+    instance.term = c.term
+    now = c.now
+    instance.assigned_at = now
+    instance.started_at = None
+    instance.duration_ms = 0
+    instance.checkpoint_number = 0
+    instance.lease_until = now + c.limits.lease_ms
+    if instance.error_kind:
+        instance.error_kind = instance.error_message = ""
+    worker.sent += 1
+    c.fleet.hold(worker, instance)
+    policy = instance.policy
+    deadline = now + policy.start_ms
+    if policy.total_ms:
+        deadline = min(deadline, instance.created_at + policy.total_ms)
+    c.timers.arm(instance.id, deadline)
+    lease = worker.lease_key
+    if lease not in c.timers:
+        c.timers.arm(lease, instance.lease_until)
+    c.batch.outgoing(worker.stream, worker.id).assignments.append(Assign(instance, token))

@@ -1,0 +1,156 @@
+"""The scheduler as a state machine: events in, batches out. The shell brings events, commits batches, acts on effects.
+
+An event is taken in by `handle`; nothing of it may leave the process before the batch that `seal` returns next has
+been committed. Time is what each call says: Unix milliseconds that never step back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taskyard_core.engine import attempts, dispatch, recovery, retries, runs, seal, sessions, submit, timing
+from taskyard_core.engine.cluster import Cluster, Limits
+from taskyard_core.engine.effects import Batch
+from taskyard_core.engine.events import (
+    Cancel,
+    CancelRun,
+    Deregister,
+    Heartbeat,
+    Hello,
+    Refused,
+    Register,
+    Retry,
+    StartRuns,
+    StreamClosed,
+    Submit,
+    WorkerFrame,
+)
+from taskyard_core.engine.explain import WaitReason, explain
+from taskyard_core.engine.sessions import Standing
+from taskyard_core.ids import IdSource
+from taskyard_core.records import CANCELLED, ENDED, Instance, Row, TaskState
+
+Event = (
+    Submit | StartRuns | Register | Hello | WorkerFrame | Heartbeat | StreamClosed | Deregister | Cancel | CancelRun | Retry
+)
+
+
+class Engine:
+    """One leader's scheduling state in one term, and every rule about it."""
+
+    def __init__(
+        self,
+        term: int,
+        revision: int,
+        *,
+        random_bits: Callable[[int], int],
+        random: Callable[[], float],
+        limits: Limits | None = None,
+    ) -> None:
+        """Starts empty.
+
+        Args:
+            term: Number of the term; it marks every assignment.
+            revision: Number of the last commit.
+            random_bits: Returns an integer of so many random bits, for ids and tokens.
+            random: Returns a float of [0, 1), for jitter and ties.
+            limits: The numbers of the engine.
+        """
+        self.cluster = Cluster(term, revision, IdSource(random_bits), random, limits or Limits())
+        self._handlers: dict[type, Callable[..., Standing | None]] = {
+            Submit: submit.submit,
+            StartRuns: runs.start_runs,
+            Register: sessions.register,
+            Hello: sessions.hello,
+            WorkerFrame: sessions.frame,
+            Heartbeat: sessions.heartbeat,
+            StreamClosed: _stream_closed,
+            Deregister: sessions.deregister,
+            Cancel: _cancel,
+            CancelRun: _cancel_run,
+            Retry: retries.retry,
+        }
+
+    def handle(self, event: Event, now_ms: int) -> Standing:
+        """Takes in an event. Workers' events are judged by their session; all others are GOOD."""
+        self._at(now_ms)
+        return self._handlers[type(event)](self.cluster, event) or Standing.GOOD
+
+    def tick(self, now_ms: int) -> None:
+        """Acts on every deadline that has passed."""
+        self._at(now_ms)
+        timing.due(self.cluster)
+
+    def next_deadline(self) -> int | None:
+        """Returns when to call `tick` next; None when nothing waits for time."""
+        return self.cluster.timers.next_ms()
+
+    def seal(self) -> Batch:
+        """Runs the dispatch pass and returns what is to be committed and what follows from it."""
+        dispatch.dispatch(self.cluster)
+        return seal.seal(self.cluster)
+
+    def drop_refused(self, batch: Batch, kind: str, key: tuple[str, ...], reason: str) -> None:
+        """Takes a row that the database refused out of a sealed batch."""
+        seal.drop_refused(self.cluster, batch, kind, key, reason)
+
+    def explain(self, task_id: str, now_ms: int) -> list[WaitReason] | None:
+        """Returns why a live instance has not ended; None for one that is not in memory."""
+        self._at(now_ms)
+        instance = self.cluster.instances.get(task_id)
+        return None if instance is None or instance.phase == ENDED else explain(self.cluster, instance)
+
+    # Recovery: before the first event of a term.
+
+    def begin(self, now_ms: int) -> None:
+        """Sets the time at which this leader starts."""
+        self._at(now_ms)
+        self.cluster.started_at = now_ms
+
+    def restore_worker(self, row: Row) -> None:
+        """Takes in a worker's row."""
+        recovery.restore_worker(self.cluster, row)
+
+    def restore_run(self, row: Row, instances: list[Instance]) -> None:
+        """Takes in a live run's row and the instances of its steps. Its workflow version must be in `workflows`."""
+        recovery.restore_run(self.cluster, row, instances)
+
+    def restore_instance(self, instance: Instance) -> None:
+        """Takes in a PENDING or IN_FLIGHT instance."""
+        recovery.restore_instance(self.cluster, instance)
+
+    def restore_queue(self, first: Instance, waiting: int) -> None:
+        """Takes note of a queue whose tasks are in SQL."""
+        recovery.restore_queue(self.cluster, first, waiting)
+
+    def _at(self, now_ms: int) -> None:
+        if now_ms > self.cluster.now:
+            self.cluster.now = now_ms
+
+
+def _stream_closed(c: Cluster, event: StreamClosed) -> None:
+    worker = c.fleet.workers.get(event.worker_id)
+    if worker is not None:
+        sessions.stream_closed(c, worker, event.stream)
+
+
+def _cancel(c: Cluster, event: Cancel) -> None:
+    instance = c.instances.get(event.task_id) or event.row
+    if instance is None:
+        c.batch.answers.append((event.reply, Refused("NOT_FOUND", f"there is no task {event.task_id!r}")))
+        return
+    state = TaskState(instance.state)
+    if instance.phase == ENDED and state != CANCELLED:
+        refusal = Refused("ALREADY_ENDED", f"the task has ended as {state.name}: there is nothing to cancel")
+        c.batch.answers.append((event.reply, refusal))
+        return
+    attempts.cancel(c, instance, event.reason)
+    c.batch.answers.append((event.reply, TaskState(instance.state)))
+
+
+def _cancel_run(c: Cluster, event: CancelRun) -> None:
+    if event.run_id not in c.runs:
+        refusal = Refused("ALREADY_ENDED", "the run has ended: there is nothing to cancel")
+        c.batch.answers.append((event.reply, refusal))
+        return
+    runs.cancel_run(c, event)

@@ -1,0 +1,153 @@
+"""Why an instance is where it is, in words and as data. Looks, and changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.live_run import LiveRun
+from taskyard_core.fleet import Worker, parse_selector
+from taskyard_core.ready import ReadyQueue
+from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, Instance, Policy, RunState
+from taskyard_core.transitions import WorkerState
+
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """One reason: a machine-readable code, a sentence, and the facts in it."""
+
+    code: str
+    message: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
+    """Returns the reasons why a live instance has not ended, the most important first."""
+    if instance.state == PENDING:
+        left = max(0, (instance.not_before or c.now) - c.now)
+        return [
+            WaitReason(
+                "RETRY_DELAY",
+                f"attempt {instance.attempt} failed ({instance.error_kind}); the next one is due in {left} ms",
+                {"wait_ms": str(left), "attempt": str(instance.attempt), "error_kind": instance.error_kind},
+            )
+        ]
+    if instance.state == QUEUED:
+        return _why_queued(c, instance)
+    return _why_in_flight(c, instance)
+
+
+def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
+    worker = c.fleet.workers.get(instance.worker_id)
+    facts = {"worker_id": instance.worker_id, "attempt": str(instance.attempt)}
+    reasons: list[WaitReason] = []
+    if instance.state == CANCELLING:
+        if instance.cancel_unconfirmed:
+            message = f"worker {instance.worker_id} told the handler to stop, but cannot make it: it ends when it ends"
+            reasons.append(WaitReason("CANCEL_UNCONFIRMED", message, facts))
+        else:
+            reasons.append(
+                WaitReason("CANCEL_PENDING", f"worker {instance.worker_id} has not yet confirmed that it stopped", facts)
+            )
+    elif instance.fencing:
+        left = max(0, instance.lease_until - c.now)
+        message = f"it is exclusive and may still be alive on {instance.worker_id}: waits for its lease to end in {left} ms"
+        reasons.append(WaitReason("LEASE_PENDING", message, {**facts, "wait_ms": str(left)}))
+    elif instance.state == ASSIGNED:
+        reasons.append(
+            WaitReason("START_PENDING", f"sent to worker {instance.worker_id}, which has not said that it started", facts)
+        )
+    else:
+        seconds = (c.now - (instance.started_at or c.now)) / 1000
+        reasons.append(WaitReason("RUNNING", f"runs on worker {instance.worker_id} for {seconds:.1f} s", facts))
+    reasons += _why_silent(c, instance, worker)
+    return reasons
+
+
+def _why_silent(c: Cluster, instance: Instance, worker: Worker | None) -> list[WaitReason]:
+    if worker is None or worker.state == WorkerState.HEALTHY or worker.state == WorkerState.DRAINING:
+        return []
+    left = max(0, instance.lease_until - c.now)
+    facts = {"worker_id": instance.worker_id, "lease_ms": str(left)}
+    if worker.state == WorkerState.EXPECTED:
+        message = f"this leader is new and worker {worker.id} has not reported to it yet; its lease ends in {left} ms"
+        return [WaitReason("TAKEOVER_GRACE", message, facts)]
+    silent = c.now - worker.last_seen
+    message = (
+        f"worker {worker.id} has no open stream and was last heard of {silent} ms ago; another attempt may start when"
+        f" its lease ends in {left} ms"
+    )
+    return [WaitReason("WORKER_SILENT", message, facts)]
+
+
+def _why_queued(c: Cluster, instance: Instance) -> list[WaitReason]:
+    queue = c.queues.get((instance.tenant, instance.queue))
+    if queue is None:
+        return [WaitReason("COMMIT_PENDING", "it has just been made")]
+    type_ = instance.task_type
+    offering = [k for k in c.fleet.classes.values() if k.tenant == instance.tenant and k.offers(type_)]
+    if not offering:
+        message = f"no worker offers the task type {type_!r}: start one that does"
+        return [WaitReason("NO_WORKER_FOR_TYPE", message, {"task_type": type_})]
+    policy = instance.policy
+    if policy.selector:
+        chosen = parse_selector(policy.selector)
+        offering = [klass for klass in offering if chosen.matches(klass.labels)]
+        if not offering:
+            message = f"workers offer {type_!r}, but none has labels that match {policy.selector!r}"
+            return [WaitReason("NO_WORKER_MATCHES", message, {"selector": policy.selector})]
+    workers = [worker for worker in c.fleet.workers.values() if worker.klass in offering]
+    return _why_not_taken(c, queue, instance, workers)
+
+
+def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: list[Worker]) -> list[WaitReason]:
+    healthy = [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
+    if not healthy:
+        names = ", ".join(f"{w.id} ({w.state.name})" for w in workers[:5])
+        message = f"{len(workers)} workers would match, but none of them is healthy: {names}"
+        return [WaitReason("WORKERS_UNHEALTHY", message, {"workers": str(len(workers))})]
+    policy = instance.policy
+    if not any(_could_fit(worker, policy) for worker in healthy):
+        message = f"it asks for {_shape(policy)}, which no matching worker has even when it is idle"
+        return [WaitReason("RESOURCES_NEVER_FIT", message, {"asks": _shape(policy)})]
+    free = [worker for worker in healthy if worker.room() > 0]
+    if not free:
+        slots = sum(worker.registration.max_concurrency for worker in healthy)
+        message = f"all {slots} slots of the {len(healthy)} matching workers are taken"
+        facts = {"workers": str(len(healthy)), "slots": str(slots), "waiting": str(len(queue))}
+        return [WaitReason("WORKERS_BUSY", message, facts), _place(queue, instance)]
+    if not any(worker.fits(policy) for worker in free):
+        message = f"it asks for {_shape(policy)}, which no matching worker has free now"
+        return [WaitReason("RESOURCES_SHORT", message, {"asks": _shape(policy)})]
+    return [_place(queue, instance)]
+
+
+def _place(queue: ReadyQueue, instance: Instance) -> WaitReason:
+    head = queue.peek()
+    if head is instance:
+        return WaitReason("BEHIND_OTHERS", "it is the first of its queue", {"waiting": str(len(queue))})
+    message = f"{len(queue)} tasks of its kind wait, and older or more urgent ones go first"
+    return WaitReason("BEHIND_OTHERS", message, {"waiting": str(len(queue))})
+
+
+def _could_fit(worker: Worker, policy: Policy) -> bool:
+    has = worker.registration
+    return policy.cpu_millis <= has.cpu_millis and policy.memory_mb <= has.memory_mb and policy.gpus <= has.gpus
+
+
+def _shape(policy: Policy) -> str:
+    parts = [(policy.cpu_millis, "thousandths of a core"), (policy.memory_mb, "MiB"), (policy.gpus, "GPUs")]
+    return ", ".join(f"{amount} {unit}" for amount, unit in parts if amount)
+
+
+def explain_step(run: LiveRun, step: int) -> list[WaitReason]:
+    """Returns why a step of a live run has no instance yet."""
+    if run.state == RunState.CANCELLING:
+        return [WaitReason("CANCEL_PENDING", "the run is being cancelled: the step will not start")]
+    graph = run.plan.graph
+    open_ones = [graph.ids[n] for n in graph.upstream[step] if int(run.progress.state(n)) <= 1]
+    names = ", ".join(open_ones[:5])
+    facts = {"steps": ",".join(open_ones[:20])}
+    return [WaitReason("UPSTREAM_RUNNING", f"waits for {len(open_ones)} steps before it: {names}", facts)]
+

@@ -1,0 +1,58 @@
+"""How an instance comes to be: from a submission, from a step, from a stored row."""
+
+from __future__ import annotations
+
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import NewTask
+from taskyard_core.policy_codec import load_policy
+from taskyard_core.ready import order_key, queue_key
+from taskyard_core.records import INSTANCE_COLUMNS, QUEUED, READY, Instance, Row
+
+
+def make_instance(c: Cluster, tenant: str, new: NewTask) -> Instance:
+    """Makes a QUEUED instance; the caller decides what becomes of it."""
+    i = Instance()
+    i.tenant = tenant
+    i.id = c.ids.next(c.now)
+    i.task_name = new.task_name
+    i.task_type = new.task_type
+    i.workflow = i.run_id = i.step_id = ""
+    i.priority = new.priority
+    i.params_json = new.params_json
+    i.input_json = new.input_json
+    i.policy = new.policy
+    i.policy_json = new.policy_json
+    i.queue = queue_key(new.task_type, new.policy)
+    i.request_id = new.request_id
+    i.request_hash = new.request_hash
+    i.idempotency_key = new.idempotency_key
+    i.traceparent = new.traceparent
+    i.created_at = i.queued_at = c.now
+    i.state = QUEUED
+    i.phase = READY
+    i.order_key = order_key(c.now, new.priority)
+    i.not_before = i.assigned_at = i.started_at = i.ended_at = None
+    i.attempt = i.retries = i.requeues = i.term = i.duration_ms = i.revision = 0
+    i.worker_id = i.token = i.output_json = i.error_kind = i.error_message = i.metadata_json = i.cancel_reason = ""
+    _blank(i)
+    return i
+
+
+def instance_from_row(row: Row) -> Instance:
+    """Makes an instance of a stored row: INSTANCE_COLUMNS, then checkpoint and its number."""
+    i = Instance()
+    for name, value in zip(INSTANCE_COLUMNS, row, strict=False):
+        setattr(i, name, value)
+    _blank(i)
+    i.policy = load_policy(i.policy_json)
+    if len(row) > len(INSTANCE_COLUMNS):
+        i.checkpoint, number = row[len(INSTANCE_COLUMNS) :]
+        i.checkpoint_number = number or 0
+    return i
+
+
+def _blank(i: Instance) -> None:
+    i.lease_until = i.checkpoint_number = 0
+    i.cancel_unconfirmed = i.fencing = False
+    i.percent = i.checkpoint = None
+    i.progress_message = ""

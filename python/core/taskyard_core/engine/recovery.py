@@ -1,0 +1,85 @@
+"""A new leader's memory, rebuilt from stored rows. Nothing is decided here; time starts when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from taskyard_core.engine import attempts, retries, sessions
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.fleet import Registration, Worker
+from taskyard_core.ready import ReadyQueue
+from taskyard_core.records import ASSIGNED, PENDING, RUNNING, Instance, Row, RunState
+from taskyard_core.transitions import WorkerState
+
+
+def restore_worker(c: Cluster, row: Row) -> None:
+    """Takes in WORKER_COLUMNS: the worker is expected to report."""
+    id, tenant, epoch, registration, _, _ = row
+    worker = Worker(id, tenant, epoch, Registration.load(registration), WorkerState.EXPECTED)
+    c.fleet.add(worker)
+    sessions.heard(c, worker)
+
+
+def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
+    """Takes in RUN_COLUMNS of a live run and the instances of its steps, ended ones included."""
+    run = retries.restore_run(c, row, instances)
+    if run.state == RunState.CANCELLING:
+        run.progress.cancel()
+    c.runs[run.id] = run
+
+
+def restore_instance(c: Cluster, instance: Instance) -> None:
+    """Takes in a PENDING instance, or one that was with a worker: its lease counts as renewed now."""
+    c.instances[instance.id] = instance
+    if instance.state == PENDING:
+        c.timers.arm(instance.id, instance.not_before or c.now)
+        return
+    worker = c.fleet.workers.get(instance.worker_id)
+    if worker is None:
+        worker = Worker(instance.worker_id, instance.tenant, 0, Registration(), WorkerState.EXPECTED)
+        c.fleet.add(worker)
+        sessions.heard(c, worker)
+    c.fleet.hold(worker, instance)
+    instance.lease_until = c.now + c.limits.lease_ms
+    if worker.lease_key not in c.timers:
+        c.timers.arm(worker.lease_key, instance.lease_until)
+    if instance.state == ASSIGNED:
+        c.timers.arm(instance.id, c.now + max(instance.policy.start_ms, c.limits.takeover_grace_ms))
+    elif instance.state == RUNNING:
+        attempts.arm_running(c, instance)
+
+
+def restore_queue(c: Cluster, first: Instance, waiting: int) -> None:
+    """Takes note of a queue whose tasks are all in SQL: `first` is its first task, `waiting` their number."""
+    queue = c.queue_for(first.tenant, first.queue, first.task_type, first.policy)
+    queue.spilled = waiting
+    queue.floor = (first.order_key, "")
+
+
+def refills(c: Cluster) -> list[ReadyQueue]:
+    """Returns the queues of which rows should be read from SQL now, and notes that they are."""
+    wanting = [queue for queue in c.queues.values() if queue.wants_refill()]
+    for queue in wanting:
+        queue.refilling = True
+    return wanting
+
+
+def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) -> None:
+    """Takes in READY rows of a queue from its floor on. What has left memory since they were read stays out."""
+    loaded: list[Instance] = []
+    last = None
+    for row in rows:
+        instance = instance_from_row(row)
+        last = (instance.order_key, instance.id)
+        if instance.id in c.instances or instance.id in queue.gone:
+            continue
+        loaded.append(instance)
+    queue.refill_done(len(loaded), more=more, last=last)
+    floor = queue.floor
+    queue.floor = None  # what was just read goes to memory whatever the new floor is
+    for instance in loaded:
+        c.instances[instance.id] = instance
+        c.enqueue(instance)
+    if queue.floor is None or (floor is not None and floor < queue.floor):
+        queue.floor = floor

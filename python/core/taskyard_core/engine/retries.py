@@ -1,0 +1,104 @@
+"""Retries by hand: an ended instance runs again, and the run that it is a step of goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from taskyard_core.dag import StepState
+from taskyard_core.engine import attempts, runs
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import Refused, Retry
+from taskyard_core.engine.live_run import LiveRun
+from taskyard_core.records import RUN_COLUMNS, Instance, Phase, Row, RunState, TaskState
+
+_STEP_STATES = {
+    TaskState.SUCCESS: StepState.SUCCESS,
+    TaskState.FAILED: StepState.FAILED,
+    TaskState.TIMEOUT: StepState.FAILED,
+    TaskState.CANCELLED: StepState.CANCELLED,
+}
+
+
+def retry(c: Cluster, event: Retry) -> None:
+    """Runs an ended instance again with all its attempts."""
+    instance = c.instances.get(event.task_id) or event.row
+    refusal = _refusal(c, instance, event.task_id)
+    if refusal is None and instance is not None:
+        run = _run_of(c, instance, event)
+        if run is not None:
+            step = run.plan.graph.index[instance.step_id]
+            runs.reopen(c, run, step)
+        _again(c, instance)
+        c.batch.answers.append((event.reply, TaskState(instance.state)))
+        return
+    c.batch.answers.append((event.reply, refusal))
+
+
+def _refusal(c: Cluster, instance: Instance | None, task_id: str) -> Refused | None:
+    if instance is None:
+        return Refused("NOT_FOUND", f"there is no task {task_id!r}")
+    state = TaskState(instance.state)
+    if instance.phase != Phase.ENDED:
+        return Refused("NOT_ENDED", f"the task is {state.name}: wait for its end, or cancel it first")
+    if state in (TaskState.SUCCESS, TaskState.SKIPPED):
+        return Refused(
+            "ALREADY_SUCCEEDED" if state == TaskState.SUCCESS else "NEVER_RAN",
+            f"the task is {state.name}: only what failed, timed out or was cancelled can be retried",
+        )
+    run = c.runs.get(instance.run_id)
+    if run is not None and run.state == RunState.CANCELLING:
+        return Refused("RUN_CANCELLING", "its run is being cancelled: wait until that has ended")
+    return None
+
+
+def _run_of(c: Cluster, instance: Instance, event: Retry) -> LiveRun | None:
+    if not instance.run_id:
+        return None
+    live = c.runs.get(instance.run_id)
+    if live is not None:
+        return live
+    if event.run_row is None:
+        return None
+    run = restore_run(c, event.run_row, event.run_instances)
+    c.runs[run.id] = run
+    return run
+
+
+def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> LiveRun:
+    """Makes a run of its stored row and the instances of its steps."""
+    values = dict(zip(RUN_COLUMNS, row, strict=True))
+    plan = c.workflows[values["tenant"], values["workflow"], values["version"]]
+    run = LiveRun(values["tenant"], values["id"], plan)
+    for name, value in values.items():
+        if name not in ("steps_total", "steps_ended"):
+            setattr(run, name, value)
+    run.is_new = False
+    run.open_scope()
+    states = [int(StepState.WAITING)] * len(plan.steps)
+    for instance in instances:
+        step = plan.graph.index[instance.step_id]
+        run.instance_ids[step] = instance.id
+        states[step] = step_state(instance)
+        if instance.state == TaskState.SUCCESS:
+            run.keep_output(step, instance.output_json)
+    run.progress.restore(states)
+    return run
+
+
+def step_state(instance: Instance) -> int:
+    """Returns where a step stands by its instance."""
+    if instance.state == TaskState.SKIPPED:
+        upstream = instance.error_kind == runs.UPSTREAM_FAILED_KIND
+        return int(StepState.UPSTREAM_FAILED if upstream else StepState.SKIPPED)
+    return int(_STEP_STATES.get(TaskState(instance.state), StepState.READY))
+
+
+def _again(c: Cluster, instance: Instance) -> None:
+    if instance.attempt:
+        attempts.archive(c, instance, instance.state)
+    c.instances[instance.id] = instance
+    instance.retries = instance.requeues = 0
+    instance.ended_at = None
+    instance.token = ""
+    instance.cancel_reason = ""
+    attempts.to_queue(c, instance, keep_place=False)

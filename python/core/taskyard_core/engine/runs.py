@@ -1,0 +1,237 @@
+"""Runs: they start, their steps become instances, and they end. How an instance lives is in `attempts`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from taskyard_core.dag import Decision, RunOutcome, StepOutcome, StepState
+from taskyard_core.engine import attempts
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import Accepted, CancelRun, Known, NewRun, NewTask, Outcome, Refused, StartRuns
+from taskyard_core.engine.instances import make_instance
+from taskyard_core.engine.live_run import LiveRun
+from taskyard_core.engine.submit import find_clash, recognise, refuse_whole, remember
+from taskyard_core.records import Instance, Phase, RunState, TaskState
+from taskyard_core.retry import FailureKind
+from taskyard_core.templates import RenderError
+from taskyard_core.transitions import RUN_MOVES, IllegalTransition
+from taskyard_core.workflow import StepPlan
+
+UPSTREAM_FAILED_KIND = "UPSTREAM_FAILED"
+"""Error kind of a step that was skipped because a step before it failed."""
+
+OUTCOMES = {
+    TaskState.SUCCESS: StepOutcome.SUCCESS,
+    TaskState.FAILED: StepOutcome.FAILED,
+    TaskState.TIMEOUT: StepOutcome.FAILED,
+    TaskState.CANCELLED: StepOutcome.CANCELLED,
+}
+
+
+def start_runs(c: Cluster, event: StartRuns) -> None:
+    """Creates the runs of a call; the answer goes out with the commit."""
+    outcomes = refuse_whole(event.runs) if event.atomic else None
+    if outcomes is None:
+        if event.atomic and (clash := find_clash(c, event.tenant, event.runs, event.known)):
+            outcomes = clash
+        else:
+            outcomes = [_start_one(c, event.tenant, run, event.known) for run in event.runs]
+    c.batch.answers.append((event.reply, outcomes))
+
+
+def _start_one(c: Cluster, tenant: str, new: NewRun | Refused, known: Known) -> Outcome:
+    if isinstance(new, Refused):
+        return new
+    repeat = recognise(c, tenant, new, known)
+    if repeat is not None:
+        return repeat
+    plan = c.workflows[tenant, new.workflow, new.version]
+    run = LiveRun(tenant, c.ids.next(c.now), plan)
+    run.inputs_json = new.inputs_json
+    run.priority = new.priority
+    run.request_id = new.request_id
+    run.request_hash = new.request_hash
+    run.idempotency_key = new.idempotency_key
+    run.created_at = c.now
+    run.open_scope()
+    c.runs[run.id] = run
+    c.mark_run(run)
+    remember(c, tenant, new, run.id)
+    failed: list[int] = []
+    for step in run.progress.start():
+        _make_step(c, run, step, failed)
+    _settle(c, run, failed)
+    return Accepted(run.id)
+
+
+def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
+    """Makes the instance of a step that is ready. One whose templates find no value ends at once and joins `failed`."""
+    plan = run.plan.steps[step]
+    new = NewTask(
+        plan.task_type, plan.policy, plan.policy_json, task_name=plan.task_name, priority=run.priority or plan.priority
+    )
+    problem = ""
+    try:
+        new.params_json = _params(plan, run)
+        new.input_json = _input(plan, run)
+    except RenderError as error:
+        problem = str(error)
+    instance = make_instance(c, run.tenant, new)
+    _bind(run, step, instance)
+    c.add(instance)
+    if not problem:
+        c.enqueue(instance)
+        return
+    instance.error_kind = FailureKind.TEMPLATE_ERROR.value
+    instance.error_message = problem
+    _end_unrun(c, instance, TaskState.FAILED)
+    failed.append(step)
+
+
+def _params(plan: StepPlan, run: LiveRun) -> str:
+    if plan.constant_params is not None:
+        return plan.constant_params
+    return json.dumps({name: template.render(run.scope) for name, template in plan.params})
+
+
+def _input(plan: StepPlan, run: LiveRun) -> str:
+    if plan.constant_input is not None:
+        return plan.constant_input
+    return json.dumps(plan.input.render(run.scope)) if plan.input is not None else ""
+
+
+def _bind(run: LiveRun, step: int, instance: Instance) -> None:
+    instance.run_id = run.id
+    instance.workflow = run.workflow
+    instance.step_id = run.plan.steps[step].id
+    run.instance_ids[step] = instance.id
+
+
+def _end_unrun(c: Cluster, instance: Instance, state: int) -> None:
+    """Ends an instance that has just been made and was never queued."""
+    instance.state = state
+    instance.phase = Phase.ENDED
+    instance.queued_at = None
+    instance.ended_at = c.now
+    c.count_end(instance)
+    c.forget(instance)
+
+
+def step_ended(c: Cluster, instance: Instance) -> None:
+    """A step's instance has ended: what follows becomes ready or is skipped, and the run may end."""
+    run = c.runs.get(instance.run_id)
+    if run is None:
+        return
+    step = run.plan.graph.index[instance.step_id]
+    if run.state == RunState.CANCELLING:
+        run.progress.end(step, OUTCOMES[TaskState(instance.state)])
+        _finish_if_done(c, run)
+        return
+    if instance.state == TaskState.SUCCESS:
+        run.keep_output(step, instance.output_json)
+    failed: list[int] = []
+    _decide(c, run, run.progress.end(step, OUTCOMES[TaskState(instance.state)]), failed)
+    _settle(c, run, failed)
+
+
+def _settle(c: Cluster, run: LiveRun, failed: list[int]) -> None:
+    """Lets the ends of steps that failed at once have their consequences, then ends the run if all is over."""
+    while failed:
+        _decide(c, run, run.progress.end(failed.pop(), StepOutcome.FAILED), failed)
+    _finish_if_done(c, run)
+
+
+def _decide(c: Cluster, run: LiveRun, decisions: Iterable[tuple[int, Decision]], failed: list[int]) -> None:
+    for step, decision in decisions:
+        if decision == Decision.READY:
+            _make_step(c, run, step, failed)
+        else:
+            _make_skipped(c, run, step, decision)
+
+
+def _make_skipped(c: Cluster, run: LiveRun, step: int, decision: Decision) -> None:
+    plan = run.plan.steps[step]
+    instance = make_instance(c, run.tenant, NewTask(plan.task_type, plan.policy, plan.policy_json, plan.task_name))
+    _bind(run, step, instance)
+    if decision == Decision.UPSTREAM_FAILED:
+        instance.error_kind = UPSTREAM_FAILED_KIND
+        instance.error_message = "a step that it waits for did not succeed"
+    c.add(instance)
+    _end_unrun(c, instance, TaskState.SKIPPED)
+
+
+def _finish_if_done(c: Cluster, run: LiveRun) -> None:
+    if not run.progress.finished:
+        return
+    if run.state == RunState.CANCELLING:
+        state = RunState.CANCELLED
+    elif run.progress.outcome() == RunOutcome.SUCCESS:
+        state = RunState.SUCCEEDED
+        _render_output(run)
+    else:
+        state = RunState.FAILED
+        run.error_message = _first_failure(run)
+    move_run(c, run, state)
+    run.ended_at = c.now
+    key = (run.tenant, int(state))
+    c.run_ended_counts[key] = c.run_ended_counts.get(key, 0) + 1
+    del c.runs[run.id]
+
+
+def _render_output(run: LiveRun) -> None:
+    if run.plan.output is None:
+        return
+    try:
+        run.output_json = json.dumps(run.plan.output.render(run.scope))
+    except RenderError as error:
+        run.error_message = f"the run's output could not be made: {error}"
+
+
+def _first_failure(run: LiveRun) -> str:
+    failed = [
+        run.plan.steps[step].id for step, state in enumerate(run.progress.states()) if state == StepState.FAILED
+    ]
+    if failed:
+        return f"step {failed[0]!r} failed" + (f", and {len(failed) - 1} more" if len(failed) > 1 else "")
+    return "a step was cancelled"
+
+
+def move_run(c: Cluster, run: LiveRun, to: int) -> None:
+    """Moves a run to another state and marks it."""
+    if to not in RUN_MOVES[run.state]:
+        raise IllegalTransition(run.id, RunState(to), f"it is {RunState(run.state).name}")
+    if c.observe is not None:
+        c.observe("run", run.state, to)
+    run.state = to
+    c.mark_run(run)
+
+
+def cancel_run(c: Cluster, event: CancelRun) -> None:
+    """Cancels every step that has not ended; steps that have not begun never will."""
+    run = c.runs[event.run_id]
+    if run.state == RunState.RUNNING:
+        run.cancel_reason = event.reason
+        move_run(c, run, RunState.CANCELLING)
+        run.progress.cancel()
+        for id in list(run.instance_ids.values()):
+            instance = c.instances.get(id)
+            if instance is not None and instance.phase != Phase.ENDED:
+                attempts.cancel(c, instance, event.reason)
+        if run.id in c.runs:
+            _finish_if_done(c, run)
+    c.batch.answers.append((event.reply, RunState(run.state)))
+
+
+def reopen(c: Cluster, run: LiveRun, step: int) -> None:
+    """A failed step runs again: what its failure decided is undone."""
+    for undone in run.progress.reopen([step]):
+        if undone == step:
+            continue
+        id = run.instance_ids.pop(undone, None)
+        if id is not None:
+            c.remove_row(run.tenant, id)
+    if run.state != RunState.RUNNING:
+        run.error_message = run.output_json = ""
+        run.ended_at = None
+        move_run(c, run, RunState.RUNNING)

@@ -1,0 +1,244 @@
+"""Workers come, speak, fall silent and go. What becomes of their attempts is decided in `attempts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from taskyard_core.engine import attempts
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import (
+    Deregister,
+    Heartbeat,
+    Hello,
+    Register,
+    RegisterAnswer,
+    WorkerFrame,
+)
+from taskyard_core.fleet import Worker
+from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT
+from taskyard_core.transitions import WorkerState
+
+EPOCH_BITS = 32
+"""A session epoch is the term, then a count within it: it grows across terms without being stored first."""
+
+
+class Standing(IntEnum):
+    """What a worker's word is worth."""
+
+    GOOD = 0
+    """Of the present session."""
+    NO_STREAM = 1
+    """Of the present session, which has no open stream."""
+    UNKNOWN = 2
+    """Of a worker that is not known: it must register."""
+    SUPERSEDED = 3
+    """Of an earlier session: it must stop."""
+
+
+def register(c: Cluster, event: Register) -> None:
+    """Opens a new session. The stream of the one before is closed."""
+    known = c.fleet.workers.get(event.worker_id)
+    if known is not None and known.tenant != event.tenant:
+        message = f"worker id {event.worker_id!r} belongs to another tenant: choose another id"
+        c.batch.answers.append((event.reply, RegisterAnswer(accepted=False, message=message, epoch=0)))
+        return
+    c.epochs += 1
+    epoch = c.term << EPOCH_BITS | c.epochs
+    if known is None:
+        worker = Worker(event.worker_id, event.tenant, epoch, event.registration, WorkerState.UNHEALTHY)
+        c.fleet.add(worker)
+    else:
+        worker = known
+        end_stream(c, worker, "SESSION_SUPERSEDED")
+        worker.epoch = epoch
+        c.fleet.add_again(worker, event.registration)
+    worker.rejected.clear()
+    heard(c, worker)
+    store_worker(c, worker)
+    c.batch.answers.append((event.reply, RegisterAnswer(accepted=True, message="", epoch=epoch)))
+
+
+def store_worker(c: Cluster, worker: Worker) -> None:
+    """Has the registration written."""
+    row = (worker.id, worker.tenant, worker.epoch, worker.registration.dump(), c.now, c.now)
+    c.batch.changes.worker_upserts.append(row)
+
+
+def standing(c: Cluster, worker_id: str, epoch: int) -> Standing:
+    """Judges a worker's word by its session."""
+    worker = c.fleet.workers.get(worker_id)
+    if worker is None or epoch > worker.epoch:
+        return Standing.UNKNOWN
+    if epoch < worker.epoch:
+        return Standing.SUPERSEDED
+    return Standing.GOOD if worker.stream is not None else Standing.NO_STREAM
+
+
+def hello(c: Cluster, event: Hello) -> Standing:
+    """A session's stream opens; what the worker says it holds is the truth about it."""
+    verdict = standing(c, event.worker_id, event.epoch)
+    if verdict not in (Standing.GOOD, Standing.NO_STREAM):
+        return verdict
+    worker = c.fleet.workers[event.worker_id]
+    if worker.stream is not None:
+        end_stream(c, worker, "STREAM_REPLACED")
+    worker.stream = event.stream
+    worker.sent = worker.credit_limit = 0
+    heard(c, worker)
+    c.set_worker_state(worker, WorkerState.HEALTHY)
+    reconcile(c, worker, event.attempts)
+    return Standing.GOOD
+
+
+def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> None:
+    """Ends the attempts that the worker no longer holds, renews those that it does, fences what it should not hold."""
+    listed = dict(held)
+    for instance in list(worker.attempts.values()):
+        if listed.get(instance.id) != instance.token:
+            attempts.lost(c, instance, f"worker {worker.id} came back without it")
+    for task_id, token in held:
+        instance = c.instances.get(task_id)
+        if instance is None or instance.token != token or instance.worker_id != worker.id:
+            c.order_fence(worker, task_id, token)
+        else:
+            instance.lease_until = c.now + c.limits.lease_ms
+            if instance.state == CANCELLING:
+                c.order_stop(instance, "cancelled")
+            elif instance.state == ASSIGNED:
+                attempts.start(c, worker, task_id, token)
+    arm_lease(c, worker)
+
+
+def frame(c: Cluster, event: WorkerFrame) -> Standing:
+    """Takes in what a worker says. Results first, so that a quick task is not marked as started in vain."""
+    verdict = standing(c, event.worker_id, event.epoch)
+    if verdict not in (Standing.GOOD, Standing.NO_STREAM):
+        return verdict
+    worker = c.fleet.workers[event.worker_id]
+    if event.stream is not None and event.stream is not worker.stream:
+        return Standing.SUPERSEDED
+    if event.results:
+        acks = [attempts.result(c, worker, told) for told in event.results]
+        if event.reply is not None:
+            c.batch.answers.append((event.reply, acks))
+        elif worker.stream is not None:
+            c.batch.outgoing(worker.stream, worker.id).acks += acks
+    elif event.reply is not None:
+        c.batch.answers.append((event.reply, []))
+    for task_id, token in event.started:
+        attempts.start(c, worker, task_id, token)
+    for told in event.progress:
+        attempts.progress(c, worker, told)
+    if event.credits > worker.credit_limit:
+        worker.credit_limit = event.credits
+    if event.draining:
+        c.set_worker_state(worker, WorkerState.DRAINING)
+    heard(c, worker)
+    c.freed(worker)
+    return Standing.GOOD
+
+
+def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
+    """A sign of life: renews the leases of the attempts listed."""
+    verdict = standing(c, event.worker_id, event.epoch)
+    if verdict not in (Standing.GOOD, Standing.NO_STREAM):
+        return verdict
+    worker = c.fleet.workers[event.worker_id]
+    worker.cpu_usage = event.cpu_usage
+    worker.memory_mb = event.memory_mb
+    heard(c, worker)
+    tokens = set(event.tokens)
+    until = c.now + c.limits.lease_ms
+    for instance in worker.attempts.values():
+        if instance.token in tokens and not instance.fencing:
+            instance.lease_until = until
+    if worker.stream is not None and worker.state == WorkerState.UNHEALTHY:
+        c.set_worker_state(worker, WorkerState.HEALTHY)
+    return verdict
+
+
+def heard(c: Cluster, worker: Worker) -> None:
+    """Notes a sign of life. The timer is moved when it fires, not at each sign."""
+    worker.last_seen = c.now
+    if worker.silence_key not in c.timers:
+        c.timers.arm(worker.silence_key, c.now + c.limits.silence_ms)
+
+
+def silence_due(c: Cluster, worker: Worker) -> None:
+    """The silence timer fired: the worker may be silent by now, or even forgotten."""
+    silent = c.now - worker.last_seen
+    if silent < c.limits.silence_ms:
+        c.timers.arm(worker.silence_key, worker.last_seen + c.limits.silence_ms)
+        return
+    if worker.state in (WorkerState.HEALTHY, WorkerState.EXPECTED, WorkerState.DRAINING):
+        c.set_worker_state(worker, WorkerState.UNHEALTHY)
+    if silent >= c.limits.forget_ms and not worker.attempts:
+        remove(c, worker)
+        return
+    c.timers.arm(worker.silence_key, max(c.now + c.limits.silence_ms, worker.last_seen + c.limits.forget_ms))
+
+
+def remove(c: Cluster, worker: Worker) -> None:
+    """Forgets a worker; what it still holds is over."""
+    end_stream(c, worker, "DEREGISTERED")
+    for instance in list(worker.attempts.values()):
+        attempts.lost(c, instance, f"worker {worker.id} left")
+    c.timers.cancel(worker.silence_key)
+    c.timers.cancel(worker.lease_key)
+    if worker.state == WorkerState.HEALTHY:
+        c.set_worker_state(worker, WorkerState.UNHEALTHY)
+    c.fleet.remove(worker)
+    c.batch.changes.worker_deletes.append(worker.id)
+
+
+def deregister(c: Cluster, event: Deregister) -> Standing:
+    """A worker ends its session; what it still holds goes back to its queue at once."""
+    verdict = standing(c, event.worker_id, event.epoch)
+    if verdict not in (Standing.GOOD, Standing.NO_STREAM):
+        return verdict
+    worker = c.fleet.workers[event.worker_id]
+    for instance in list(worker.attempts.values()):
+        if instance.state == CANCELLING:
+            attempts.confirm_cancel(c, instance, "")
+        elif instance.phase == IN_FLIGHT:
+            attempts.requeue(c, instance, "INTERRUPTED", f"worker {worker.id} left before the task was done")
+    remove(c, worker)
+    c.batch.answers.append((event.reply, True))
+    return Standing.GOOD
+
+
+def end_stream(c: Cluster, worker: Worker, reason: str) -> None:
+    """Closes the worker's stream, if one is open; it gets no tasks from now on."""
+    if worker.stream is None:
+        return
+    c.batch.closes.append((worker.stream, reason))
+    stream_closed(c, worker, worker.stream)
+
+
+def stream_closed(c: Cluster, worker: Worker, stream: object) -> None:
+    """The stream is gone: unroutable at once. What runs there stays its until the lease ends."""
+    if worker.stream is not stream:
+        return
+    worker.stream = None
+    if worker.state == WorkerState.HEALTHY or worker.state == WorkerState.DRAINING:
+        c.set_worker_state(worker, WorkerState.UNHEALTHY)
+
+
+def arm_lease(c: Cluster, worker: Worker) -> None:
+    """Sets the lease timer to the first lease that ends."""
+    if worker.attempts:
+        first = min(instance.lease_until for instance in worker.attempts.values())
+        c.timers.arm(worker.lease_key, max(first, c.now + 1))
+    else:
+        c.timers.cancel(worker.lease_key)
+
+
+def lease_due(c: Cluster, worker: Worker) -> None:
+    """The lease timer fired: attempts whose lease has ended are over."""
+    for instance in list(worker.attempts.values()):
+        if instance.lease_until <= c.now:
+            c.order_fence(worker, instance.id, instance.token)
+            attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
+    arm_lease(c, worker)
+

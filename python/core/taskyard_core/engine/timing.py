@@ -1,0 +1,52 @@
+"""What happens because time passed."""
+
+from __future__ import annotations
+
+from taskyard_core.engine import attempts, sessions
+from taskyard_core.engine.cluster import Cluster
+from taskyard_core.fleet import LEASE, SILENCE
+from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
+
+
+
+def due(c: Cluster) -> None:
+    """Acts on every deadline that has passed."""
+    for key in c.timers.due(c.now):
+        kind = key[:2]
+        if kind == SILENCE or kind == LEASE:
+            worker = c.fleet.workers.get(key[2:])
+            if worker is not None:
+                (sessions.silence_due if kind == SILENCE else sessions.lease_due)(c, worker)
+            continue
+        instance = c.instances.get(key)
+        if instance is not None:
+            _instance_due(c, instance)
+
+
+def _instance_due(c: Cluster, instance: Instance) -> None:
+    policy = instance.policy
+    if policy.total_ms and c.now >= instance.created_at + policy.total_ms:
+        if instance.state == CANCELLING:
+            return
+        message = f"not done within {policy.total_ms} ms of its submission"
+        attempts.cancel(c, instance, message, attempts.TOTAL_TIMEOUT_KIND)
+    elif instance.state == PENDING:
+        attempts.to_queue(c, instance, keep_place=False)
+    elif instance.state == QUEUED:
+        message = f"no worker took it within {policy.queued_ms} ms"
+        attempts.cancel(c, instance, message, attempts.QUEUED_TIMEOUT_KIND)
+    elif instance.state == ASSIGNED:
+        _start_due(c, instance)
+    elif instance.state == RUNNING:
+        message = f"ran longer than {policy.run_ms} ms and its worker did not stop it"
+        attempts.cancel(c, instance, message, attempts.TIMEOUT_KIND)
+
+
+def _start_due(c: Cluster, instance: Instance) -> None:
+    """The start was not acknowledged. An exclusive attempt is waited for until it cannot be alive any more."""
+    c.order_stop(instance, "fenced")
+    why = f"worker {instance.worker_id} did not start it within {instance.policy.start_ms} ms"
+    if instance.policy.exclusive and c.now < instance.lease_until:
+        instance.fencing = True
+        return
+    attempts.never_started(c, instance, why)

@@ -1,0 +1,164 @@
+"""Ready queues: what waits for a worker, in order of time and priority, bounded in memory.
+
+A queue holds tasks of one tenant, type, selector and resource shape, so that what no worker can take blocks nothing
+else. Its hot head is in memory; what comes after the head is in SQL only and comes back by refill.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from taskyard_core.records import QUEUED, Instance, Policy
+
+if TYPE_CHECKING:
+    from taskyard_core.fleet import WorkerClass
+
+HEAD_LIMIT = 10_000
+HEAD_BYTES = 64 << 20
+PRIORITY_STEP_MS = 60_000
+"""How many milliseconds of waiting outweigh one step of priority."""
+
+Key = tuple[int, str]
+
+
+def order_key(queued_at: int, priority: int) -> int:
+    """Returns the place of a task in its queue: smaller goes first, so that waiting ages it by one step a minute."""
+    return queued_at + PRIORITY_STEP_MS * priority
+
+
+def queue_key(task_type: str, policy: Policy) -> str:
+    """Returns the name of the ready queue within its tenant: the type, and a digest of what narrows the choice."""
+    if not (policy.selector or policy.asks):
+        return task_type
+    shape = f"{policy.selector}\0{policy.cpu_millis}\0{policy.memory_mb}\0{policy.gpus}"
+    return f"{task_type}#{blake2b(shape.encode(), digest_size=8).hexdigest()}"
+
+
+class ReadyQueue:
+    """The tasks of one shape that wait, smallest key first.
+
+    `floor` is the smallest key that may be in SQL and not in memory; None when all is in memory. Everything at or
+    beyond it stays in SQL until `wants_refill`.
+    """
+
+    __slots__ = (
+        "classes", "fleet_version", "floor", "gone", "head_bytes", "heap", "key", "live", "open_min", "policy",
+        "refilling", "spilled", "task_type", "tenant", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, tenant: str, key: str, task_type: str, policy: Policy) -> None:
+        self.tenant = tenant
+        self.key = key
+        self.task_type = task_type
+        self.policy = policy
+        self.heap: list[tuple[int, str, Instance]] = []
+        self.live = 0  # entries of the heap that still wait; the rest are dropped when met
+        self.head_bytes = 0
+        self.spilled = 0
+        self.floor: Key | None = None
+        self.open_min: Key | None = None  # smallest key spilled since the last seal, so not yet readable in SQL
+        self.refilling = False
+        self.gone: set[str] = set()  # ids that left memory while a refill was being read
+        self.classes: list[WorkerClass] = []  # those that may take from here, as of fleet_version
+        self.fleet_version = -1
+        self.waiting = False  # True while every class that matches is full
+
+    def __len__(self) -> int:
+        return self.live + self.spilled
+
+    def push(self, instance: Instance) -> list[Instance]:
+        """Adds a QUEUED instance. Returns those that leave memory for it (it itself, perhaps): they are in SQL only."""
+        key = (instance.order_key, instance.id)
+        if self.floor is not None and key >= self.floor and not instance.policy.waits:
+            self._spill(key)
+            return [instance]
+        heappush(self.heap, (*key, instance))
+        self.live += 1
+        self.head_bytes += _size(instance)
+        if self.live > HEAD_LIMIT or (self.head_bytes > HEAD_BYTES and self.live > 1):
+            return self._shed()
+        return []
+
+    def peek(self) -> Instance | None:
+        """Returns the first instance that still waits, or None."""
+        heap = self.heap
+        while heap:
+            key, _, instance = heap[0]
+            if instance.state == QUEUED and instance.order_key == key and instance.queue == self.key:
+                return instance
+            heappop(heap)
+        return None
+
+    def pop(self) -> Instance:
+        """Takes out what `peek` returned."""
+        instance = heappop(self.heap)[2]
+        self.live -= 1
+        self.head_bytes -= _size(instance)
+        return instance
+
+    def drop(self, instance: Instance) -> None:
+        """Counts out an instance that stops waiting otherwise than by `pop`. Its entry is dropped when met."""
+        self.live -= 1
+        self.head_bytes -= _size(instance)
+
+    def wants_refill(self) -> bool:
+        """Tells whether rows should be read back from SQL now."""
+        return self.spilled > 0 and not self.refilling and self.live < HEAD_LIMIT // 2
+
+    def sealed(self) -> None:
+        """What was spilled so far is in a commit from now on."""
+        self.open_min = None
+
+    def refill_done(self, loaded: int, *, more: bool, last: Key | None) -> None:
+        """Settles the floor after a refill.
+
+        Args:
+            loaded: How many rows came into memory.
+            more: Whether SQL may hold rows beyond the last one read.
+            last: Key of the last row read.
+        """
+        self.refilling = False
+        self.gone.clear()
+        self.spilled = max(0, self.spilled - loaded)
+        beyond = (last[0], last[1] + "\0") if more and last is not None else None
+        bounds = [key for key in (beyond, self.open_min) if key is not None]
+        if not bounds:
+            self.spilled = 0
+        self.floor = min(bounds) if bounds else None
+
+    def _spill(self, key: Key) -> None:
+        self.spilled += 1
+        if self.floor is None or key < self.floor:
+            self.floor = key
+        if self.open_min is None or key < self.open_min:
+            self.open_min = key
+
+    def _shed(self) -> list[Instance]:
+        """Leaves three quarters of the head in memory, the first ones."""
+        entries = sorted(
+            entry for entry in self.heap if entry[2].state == QUEUED and entry[2].order_key == entry[0]
+        )
+        kept, size = 0, 0
+        while kept < len(entries) and kept < HEAD_LIMIT * 3 // 4 and size <= HEAD_BYTES * 3 // 4:
+            size += _size(entries[kept][2])
+            kept += 1
+        stay = [entry for n, entry in enumerate(entries) if n < kept or _has_deadline(entry[2])]
+        leave = [entry[2] for entry in entries[kept:] if not _has_deadline(entry[2])]
+        self.heap = stay
+        heapify(self.heap)
+        self.live = len(stay)
+        self.head_bytes = sum(_size(entry[2]) for entry in stay)
+        for instance in leave:
+            self._spill((instance.order_key, instance.id))
+        return leave
+
+
+def _size(instance: Instance) -> int:
+    return len(instance.params_json) + len(instance.input_json) + 1_000
+
+
+def _has_deadline(instance: Instance) -> bool:
+    """A task with a deadline while it waits stays in memory, where its timer is."""
+    return instance.policy.waits

@@ -1,0 +1,83 @@
+"""The state machines of instance, run and worker: which step follows which. Not what a step entails.
+
+`docs/states.md` shows the same tables; a test holds them together.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from taskyard_core.records import PHASES, Instance, RunState, TaskState
+
+
+class WorkerState(IntEnum):
+    """How a worker stands. The numbers are those of `taskyard.v1.WorkerState`."""
+
+    HEALTHY = 1
+    """Lives and takes tasks. Left when its stream ends, when it is silent, or when it drains."""
+    UNHEALTHY = 2
+    """Has no open stream, or has been silent too long. Left by the next good sign of life, or forgotten."""
+    DRAINING = 3
+    """Takes no new tasks. Left by its next session, or forgotten."""
+    EXPECTED = 4
+    """Known from before this leader's term. Left by its first hello, or forgotten."""
+
+
+S = TaskState
+
+INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
+    S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT}),
+    S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT, S.FAILED}),
+    S.ASSIGNED: frozenset(
+        {S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}
+    ),
+    S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}),
+    S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED}),
+    S.SUCCESS: frozenset({S.FAILED}),
+    S.FAILED: frozenset({S.QUEUED}),
+    S.TIMEOUT: frozenset({S.QUEUED}),
+    S.CANCELLED: frozenset({S.QUEUED}),
+    S.SKIPPED: frozenset(),
+}
+"""SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE)."""
+
+RUN_MOVES: Final[dict[int, frozenset[int]]] = {
+    RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLING, RunState.CANCELLED}),
+    RunState.CANCELLING: frozenset({RunState.CANCELLED}),
+    RunState.SUCCEEDED: frozenset({RunState.RUNNING}),
+    RunState.FAILED: frozenset({RunState.RUNNING}),
+    RunState.CANCELLED: frozenset({RunState.RUNNING}),
+}
+"""A run goes back to RUNNING only when a person retries one of its steps."""
+
+WORKER_MOVES: Final[dict[int, frozenset[int]]] = {
+    WorkerState.EXPECTED: frozenset({WorkerState.HEALTHY, WorkerState.UNHEALTHY, WorkerState.DRAINING}),
+    WorkerState.HEALTHY: frozenset({WorkerState.UNHEALTHY, WorkerState.DRAINING}),
+    WorkerState.UNHEALTHY: frozenset({WorkerState.HEALTHY, WorkerState.DRAINING}),
+    WorkerState.DRAINING: frozenset({WorkerState.UNHEALTHY, WorkerState.HEALTHY}),
+}
+
+
+class IllegalTransition(Exception):
+    """The state machine was asked for a step that it does not have: a defect, told with the thing's story."""
+
+    def __init__(self, subject: object, to: object, why: str) -> None:
+        super().__init__(f"{subject!r} cannot become {to!r}: {why}")
+
+
+_NEXT: Final = tuple(sum(1 << to for to in INSTANCE_MOVES.get(state, ())) for state in range(11))
+
+
+def move(instance: Instance, to: int) -> None:
+    """Moves an instance to another state and its phase with it.
+
+    Raises:
+        IllegalTransition: the table has no such step.
+    """
+    if not _NEXT[instance.state] >> to & 1:
+        raise IllegalTransition(
+            instance, TaskState(to), f"worker {instance.worker_id!r}, token {instance.token!r}, run {instance.run_id!r}"
+        )
+    instance.state = to
+    instance.phase = PHASES[to]
