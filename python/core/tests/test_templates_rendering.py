@@ -71,6 +71,7 @@ def escaped(value: object) -> object:
         ("${steps.text.output}", "out"),
         ("${run.id}/${run.attempt} at ${trigger.time}", "018f-run/2 at 2024-01-01T00:00:00Z"),
         ("${secret:db}", "s3"),
+        ("${inputs.name} owes 5$", "Ada owes 5$"),
         ("$${inputs.name} is ${inputs.name}", "${inputs.name} is Ada"),
     ],
 )
