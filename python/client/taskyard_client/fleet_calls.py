@@ -1,0 +1,53 @@
+"""The calls about the fleet: workers, queues, the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from taskyard.v1 import fleet_pb2 as pb
+from taskyard_client import methods
+from taskyard_client.session import Session, page_size_for, pages
+
+
+class FleetCalls:
+    """Calls of FleetService.
+
+    Args:
+        session: The client's state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def workers(
+        self, *, filter: str = "", page_size: int = 100, limit: int | None = None
+    ) -> AsyncGenerator[pb.Worker, None]:
+        """Yields workers by id.
+
+        Args:
+            filter: Which ones, for example `state == "HEALTHY"`. Empty: all.
+            page_size: How many are asked for at once. Range: 1 to 1,000.
+            limit: Most in all. None: no limit.
+        """
+        request = pb.ListWorkersRequest(page_size=page_size_for(page_size, limit), filter=filter)
+        return pages(self._session, methods.LIST_WORKERS, request, lambda page: page.workers, limit)
+
+    async def get_worker(self, worker_id: str) -> pb.Worker:
+        """Reads one worker.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        request = pb.GetWorkerRequest(worker_id=worker_id)
+        return (await self._session.caller.call(methods.GET_WORKER, request)).worker
+
+    def queues(
+        self, *, filter: str = "", page_size: int = 100, limit: int | None = None
+    ) -> AsyncGenerator[pb.Queue, None]:
+        """Yields the queues in which something waits; the arguments are those of `workers`."""
+        request = pb.ListQueuesRequest(page_size=page_size_for(page_size, limit), filter=filter)
+        return pages(self._session, methods.LIST_QUEUES, request, lambda page: page.queues, limit)
+
+    async def cluster_status(self) -> pb.GetClusterStatusResponse:
+        """Tells who leads and how much is going on."""
+        return await self._session.caller.call(methods.GET_CLUSTER_STATUS, pb.GetClusterStatusRequest())

@@ -1,0 +1,162 @@
+"""The transport over gRPC: one channel, the token with each call, statuses turned into exceptions.
+
+No retries: calls.py repeats what may be repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard_client.errors import ClientClosed, InvalidInput, TaskyardError, Violation
+from taskyard_client.statuses import error_of
+from taskyard_client.transport import Method, Req, Res
+
+MAX_MESSAGE_BYTES = 16 << 20
+"""Largest message in either direction."""
+
+_ADDRESS = re.compile(r"^(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%]+\]):(\d{1,5})$")
+_DETAILS_KEY = "grpc-status-details-bin"
+
+# A restarted scheduler must be found within the waits of calls.py, so reconnects are quick at first. The
+# keepalive notices a peer that went without a word.
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.enable_retries", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GrpcTransport:
+    """A gRPC channel to one scheduler, opened by the first call.
+
+    Args:
+        address: `host:port`; IPv6 as `[::1]:9090`.
+        token: JWT that goes with each call; None for none.
+        ca: File with certificates to trust, or its content; makes the channel encrypted. None: plain text.
+
+    Raises:
+        InvalidInput: The address is not of that form, or the file cannot be read.
+    """
+
+    def __init__(self, address: str, token: str | None, *, ca: str | Path | bytes | None = None) -> None:
+        found = _ADDRESS.match(address)
+        if found is None or not 0 < int(found[1]) < 65536:
+            say = f"`{address[:200]}` is not host:port; write for example 127.0.0.1:9090"
+            raise InvalidInput(say, [Violation("address", say)])
+        self._address = address
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._ca = ca if ca is None or isinstance(ca, bytes) else _read(Path(ca))
+        self._channel: grpc.aio.Channel | None = None
+        self._calls: dict[str, Any] = {}
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """Where it goes."""
+        return self._address
+
+    async def unary(self, method: Method[Req, Res], request: Req, timeout: float) -> Res:
+        """See Transport.unary."""
+        call = self._calls.get(method.path) or self._open(method, streams=False)
+        try:
+            response: Res = await call(request, timeout=timeout, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error, method) from error
+        return response
+
+    async def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
+        """See Transport.stream."""
+        call = (self._calls.get(method.path) or self._open(method, streams=True))(
+            request, metadata=self._metadata
+        )
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error, method) from error
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        """See Transport.close."""
+        self._closed = True
+        self._calls.clear()
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    def _open(self, method: Method[Req, Res], *, streams: bool) -> Any:
+        if self._closed:
+            raise ClientClosed("the client is closed; make a new one")
+        if self._channel is None:
+            self._channel = self._connect()
+        make: Any = self._channel.unary_stream if streams else self._channel.unary_unary
+        call = make(method.path, method.request.SerializeToString, method.response.FromString)
+        self._calls[method.path] = call
+        return call
+
+    def _connect(self) -> grpc.aio.Channel:
+        if self._ca is None:
+            return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
+        return grpc.aio.secure_channel(
+            self._address, grpc.ssl_channel_credentials(root_certificates=self._ca), options=_OPTIONS
+        )
+
+    def _error(self, error: grpc.aio.AioRpcError, method: Method[Any, Any]) -> TaskyardError:
+        made = _error_of(error, self._address)
+        made.method = str(method)
+        return made
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        say = f"the certificates in {path} cannot be read: {error.strerror}"
+        raise InvalidInput(say, [Violation("ca", say)]) from error
+
+
+def _error_of(error: grpc.aio.AioRpcError, address: str) -> TaskyardError:
+    reason, facts, violations, retry_after = "", {}, [], None
+    for detail in _details(error).details:
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo()
+            detail.Unpack(info)
+            reason, facts = info.reason, dict(info.metadata)
+        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+            bad = error_details_pb2.BadRequest()
+            detail.Unpack(bad)
+            violations = [Violation(each.field, each.description) for each in bad.field_violations]
+        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
+            retry = error_details_pb2.RetryInfo()
+            detail.Unpack(retry)
+            retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
+    return error_of(
+        error.code().name,
+        error.details() or "no details",
+        address=address,
+        reason=reason,
+        facts=facts,
+        violations=violations,
+        retry_after=retry_after,
+    )
+
+
+def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            return status_pb2.Status.FromString(value)
+    return status_pb2.Status()

@@ -1,0 +1,71 @@
+"""An event loop in a thread of its own, for callers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from taskyard_client.errors import ClientClosed
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for threads that wait for them. Any thread may call; the loop's own must not.
+
+    Args:
+        name: Of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon: a program that forgets to close its client still ends.
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Tells whether it still takes work."""
+        return not self._loop.is_closed()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` on the loop and returns what it returns; an interrupt of the caller cancels it.
+
+        Raises:
+            ClientClosed: `close` came first.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise ClientClosed("the client is closed; make a new one")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # only does something when the caller was interrupted
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Yields what `items` yields on the loop; closing the iterator closes it."""
+        try:
+            while True:
+                try:
+                    item = self.run(_next(items))
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            if not self._loop.is_closed():
+                self.run(items.aclose())
+
+    def close(self) -> None:
+        """Stops the loop and ends the thread. Harmless when repeated."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T:
+    return await anext(items)

@@ -1,0 +1,60 @@
+"""Every call that the client makes. Each is a read or carries request ids, so each may be repeated."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskyard.v1 import fleet_pb2 as fleet
+from taskyard.v1 import tasks_pb2 as tasks
+from taskyard.v1 import workflows_pb2 as workflows
+from taskyard_client.transport import Method
+
+_TASK: Final = "TaskService"
+_WORKFLOW: Final = "WorkflowService"
+_FLEET: Final = "FleetService"
+
+SUBMIT_TASKS = Method(_TASK, "SubmitTasks", tasks.SubmitTasksRequest, tasks.SubmitTasksResponse)
+CREATE_TASK_DEFINITION = Method(
+    _TASK, "CreateTaskDefinition", tasks.CreateTaskDefinitionRequest, tasks.CreateTaskDefinitionResponse
+)
+GET_TASK_DEFINITION = Method(
+    _TASK, "GetTaskDefinition", tasks.GetTaskDefinitionRequest, tasks.GetTaskDefinitionResponse
+)
+LIST_TASK_DEFINITIONS = Method(
+    _TASK, "ListTaskDefinitions", tasks.ListTaskDefinitionsRequest, tasks.ListTaskDefinitionsResponse
+)
+UPDATE_TASK_DEFINITION = Method(
+    _TASK, "UpdateTaskDefinition", tasks.UpdateTaskDefinitionRequest, tasks.UpdateTaskDefinitionResponse
+)
+DELETE_TASK_DEFINITION = Method(
+    _TASK, "DeleteTaskDefinition", tasks.DeleteTaskDefinitionRequest, tasks.DeleteTaskDefinitionResponse
+)
+TRIGGER_TASK = Method(_TASK, "TriggerTask", tasks.TriggerTaskRequest, tasks.TriggerTaskResponse)
+GET_TASK = Method(_TASK, "GetTask", tasks.GetTaskRequest, tasks.GetTaskResponse)
+LIST_TASKS = Method(_TASK, "ListTasks", tasks.ListTasksRequest, tasks.ListTasksResponse)
+CANCEL_TASK = Method(_TASK, "CancelTask", tasks.CancelTaskRequest, tasks.CancelTaskResponse)
+RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse)
+WATCH_TASKS = Method(_TASK, "WatchTasks", tasks.WatchTasksRequest, tasks.WatchTasksResponse)
+GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
+STREAM_LOGS = Method(_TASK, "StreamLogs", tasks.StreamLogsRequest, tasks.StreamLogsResponse)
+EXPLAIN_TASK = Method(_TASK, "ExplainTask", tasks.ExplainTaskRequest, tasks.ExplainTaskResponse)
+
+APPLY_WORKFLOW = Method(
+    _WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse
+)
+GET_WORKFLOW = Method(_WORKFLOW, "GetWorkflow", workflows.GetWorkflowRequest, workflows.GetWorkflowResponse)
+LIST_WORKFLOWS = Method(
+    _WORKFLOW, "ListWorkflows", workflows.ListWorkflowsRequest, workflows.ListWorkflowsResponse
+)
+START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse)
+GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
+LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
+CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse)
+WATCH_RUN = Method(_WORKFLOW, "WatchRun", workflows.WatchRunRequest, workflows.WatchRunResponse)
+
+LIST_WORKERS = Method(_FLEET, "ListWorkers", fleet.ListWorkersRequest, fleet.ListWorkersResponse)
+GET_WORKER = Method(_FLEET, "GetWorker", fleet.GetWorkerRequest, fleet.GetWorkerResponse)
+LIST_QUEUES = Method(_FLEET, "ListQueues", fleet.ListQueuesRequest, fleet.ListQueuesResponse)
+GET_CLUSTER_STATUS = Method(
+    _FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse
+)

@@ -1,0 +1,125 @@
+"""Builds what is submitted from Python values. Nothing is checked here that the scheduler checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from taskyard.v1.tasks_pb2 import TaskSubmission
+from taskyard.v1.workflows_pb2 import RunSubmission
+from taskyard_client.errors import InvalidInput, Violation
+from taskyard_client.policies import Placement, Resources, Retry, Timeouts
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def json_text(value: Mapping[str, Any] | None, field: str) -> str:
+    """Returns a JSON object as text, and nothing for None.
+
+    Args:
+        value: What `json` can write; no NaN, no infinity.
+        field: Its name in errors.
+
+    Raises:
+        InvalidInput: It cannot be written as JSON.
+    """
+    if value is None:
+        return ""
+    try:
+        return _ENCODER.encode(value if type(value) is dict else dict(value))
+    except (TypeError, ValueError) as error:
+        say = f"cannot be written as JSON: {error}; give text, numbers, true, false, null, lists and mappings"
+        raise InvalidInput(say, [Violation(field, say)]) from error
+
+
+def new_task(
+    task_type: str = "",
+    input: Mapping[str, Any] | None = None,
+    *,
+    task_name: str = "",
+    params: Mapping[str, str] | None = None,
+    priority: int | None = None,
+    retry: Retry | None = None,
+    timeouts: Timeouts | None = None,
+    selector: str = "",
+    placement: Placement | None = None,
+    resources: Resources | None = None,
+    exclusive: bool | None = None,
+    idempotency_key: str = "",
+    request_id: str = "",
+    traceparent: str = "",
+) -> TaskSubmission:
+    """Returns a task to be submitted.
+
+    Args:
+        task_type: Which handler runs it. Empty: that of `task_name`.
+        input: Typed input.
+        task_name: Definition whose type, defaults and policies apply.
+        params: Flat parameters.
+        priority: 1 (first) to 10 (last). None: the definition's, else 5.
+        retry: When a failed attempt is followed by another.
+        timeouts: How long each phase may take.
+        selector: Labels that the worker must have; short for `placement=Placement(selector=...)`.
+        placement: Where it may and would rather run.
+        resources: What it holds while it runs.
+        exclusive: True: never two attempts alive at once.
+        idempotency_key: Tasks with the same key are one.
+        request_id: Makes a repeat harmless. Empty: the client gives one.
+        traceparent: W3C trace context.
+
+    Raises:
+        InvalidInput: The input cannot be written as JSON, or a selector is given twice.
+    """
+    if selector:
+        if placement is not None:
+            say = "is given beside `placement`; write it as Placement(selector=...)"
+            raise InvalidInput(say, [Violation("selector", say)])
+        placement = Placement(selector)
+    return TaskSubmission(
+        request_id=request_id,
+        task_name=task_name,
+        task_type=task_type,
+        priority=priority,
+        params=params,
+        input_json=json_text(input, "input"),
+        timeouts=timeouts.message() if timeouts else None,
+        retry=retry.message() if retry else None,
+        resources=resources.message() if resources else None,
+        placement=placement.message() if placement else None,
+        idempotency_key=idempotency_key,
+        exclusive=exclusive,
+        traceparent=traceparent,
+    )
+
+
+def new_run(
+    workflow: str,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    version: int = 0,
+    priority: int | None = None,
+    idempotency_key: str = "",
+    request_id: str = "",
+) -> RunSubmission:
+    """Returns a run to be started.
+
+    Args:
+        workflow: Its name.
+        inputs: What it takes.
+        version: Which version of it. 0: the newest.
+        priority: Replaces the steps'. None: theirs.
+        idempotency_key: Runs with the same key are one.
+        request_id: Makes a repeat harmless. Empty: the client gives one.
+
+    Raises:
+        InvalidInput: The inputs cannot be written as JSON.
+    """
+    return RunSubmission(
+        request_id=request_id,
+        workflow=workflow,
+        version=version,
+        inputs_json=json_text(inputs, "inputs"),
+        idempotency_key=idempotency_key,
+        priority=priority,
+    )

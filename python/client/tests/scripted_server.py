@@ -1,0 +1,394 @@
+"""A real gRPC server with a small model of a scheduler behind it, whose tasks end when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+from scripted_faults import Fault, FaultInterceptor
+
+from taskyard.v1 import (
+    fleet_pb2,
+    fleet_pb2_grpc,
+    tasks_pb2,
+    tasks_pb2_grpc,
+    workflows_pb2,
+    workflows_pb2_grpc,
+)
+
+TaskStatus = tasks_pb2.TaskStatus
+RunState = workflows_pb2.RunState
+TASK_ENDS = {TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED, TaskStatus.TASK_STATUS_TIMEOUT,
+             TaskStatus.TASK_STATUS_CANCELLED, TaskStatus.TASK_STATUS_SKIPPED}  # fmt: skip
+RUN_ENDS = {RunState.RUN_STATE_SUCCEEDED, RunState.RUN_STATE_FAILED, RunState.RUN_STATE_CANCELLED}
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Model:
+    """What the server knows. Each change has a revision and wakes those who watch."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.tasks: dict[str, tasks_pb2.TaskInstance] = {}
+        self.runs: dict[str, workflows_pb2.Run] = {}
+        self.steps: dict[str, list[workflows_pb2.RunStep]] = {}
+        self.workflows: dict[str, workflows_pb2.Workflow] = {}
+        self.definitions: dict[str, tasks_pb2.TaskDefinition] = {}
+        self.logs: dict[str, list[tasks_pb2.StoredLogLine]] = {}
+        self.workers: list[fleet_pb2.Worker] = []
+        self.queues: list[fleet_pb2.Queue] = []
+        self.status = fleet_pb2.GetClusterStatusResponse()
+        self.by_request_id: dict[str, str] = {}
+        self.ends_at_once = False
+        self._numbers = itertools.count(1)
+        self._changed = asyncio.Condition()
+
+    def new_id(self, kind: str) -> str:
+        return f"{kind}-{next(self._numbers)}"
+
+    async def changed(self, seen: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.revision > seen)
+
+    async def touch(self, *things: Any) -> None:
+        """Marks things as changed by one commit."""
+        self.revision += 1
+        for thing in things:
+            thing.revision = self.revision
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def end(
+        self, *task_ids: str, status: Any = TaskStatus.TASK_STATUS_SUCCESS, output: str = "{}"
+    ) -> None:
+        """Ends tasks in one commit."""
+        for task_id in task_ids:
+            self.tasks[task_id].status = status
+            self.tasks[task_id].output_json = output
+        await self.touch(*(self.tasks[task_id] for task_id in task_ids))
+
+    async def set_run(self, run_id: str, state: Any, **fields: Any) -> None:
+        """Changes a run."""
+        run = self.runs[run_id]
+        run.MergeFrom(workflows_pb2.Run(state=state, **fields))
+        await self.touch(run)
+
+    async def set_step(self, run_id: str, step_id: str, status: Any, **fields: Any) -> None:
+        """Changes a step of a run."""
+        step = next(each for each in self.steps[run_id] if each.step_id == step_id)
+        step.MergeFrom(workflows_pb2.RunStep(status=status, **fields))
+        self.runs[run_id].steps_ended = sum(each.status in TASK_ENDS for each in self.steps[run_id])
+        await self.touch(self.runs[run_id])
+
+
+class Tasks(tasks_pb2_grpc.TaskServiceServicer):
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    async def SubmitTasks(self, request: tasks_pb2.SubmitTasksRequest, context: Context) -> Any:
+        response = tasks_pb2.SubmitTasksResponse()
+        for at, task in enumerate(request.tasks):
+            response.outcomes.append(self._submit(at, task))
+        await self.model.touch()
+        return response
+
+    def _submit(self, at: int, task: tasks_pb2.TaskSubmission) -> tasks_pb2.SubmitOutcome:
+        outcome = tasks_pb2.SubmitOutcome(request_id=task.request_id)
+        if task.HasField("priority") and not 1 <= task.priority <= 10:
+            outcome.refusal.reason, outcome.refusal.message = "INVALID_INPUT", "1 field breaks its rule"
+            outcome.refusal.violations.add(
+                field=f"tasks[{at}].priority",
+                description=f"{task.priority} is not 1 to 10; leave it out for 5",
+            )
+            return outcome
+        known = self.model.by_request_id.get(task.request_id)
+        if known is not None:
+            outcome.task_id, outcome.repeated_request = known, True
+            return outcome
+        outcome.task_id = self.model.new_id("task")
+        self.model.by_request_id[task.request_id] = outcome.task_id
+        self.model.tasks[outcome.task_id] = tasks_pb2.TaskInstance(
+            task_id=outcome.task_id, task_type=task.task_type, params=task.params, input_json=task.input_json,
+            status=TaskStatus.TASK_STATUS_SUCCESS if self.model.ends_at_once else TaskStatus.TASK_STATUS_QUEUED,
+            output_json="{}", revision=self.model.revision + 1, priority=task.priority or 5,
+        )  # fmt: skip
+        return outcome
+
+    async def _find(self, task_id: str, context: Context) -> tasks_pb2.TaskInstance:
+        task = self.model.tasks.get(task_id)
+        if task is None:
+            fault = Fault(
+                grpc.StatusCode.NOT_FOUND,
+                f"there is no task {task_id}",
+                "TASK_NOT_FOUND",
+                {"task_id": task_id},
+            )
+            await fault.show(context)
+            raise AssertionError
+        return task
+
+    async def GetTask(self, request: tasks_pb2.GetTaskRequest, context: Context) -> Any:
+        return tasks_pb2.GetTaskResponse(task=await self._find(request.task_id, context))
+
+    async def ListTasks(self, request: tasks_pb2.ListTasksRequest, context: Context) -> Any:
+        start = int(request.page_token or 0)
+        found = list(self.model.tasks.values())[::-1]
+        more = start + request.page_size < len(found)
+        return tasks_pb2.ListTasksResponse(
+            tasks=found[start : start + request.page_size],
+            next_page_token=str(start + request.page_size) if more else "",
+        )
+
+    async def CancelTask(self, request: tasks_pb2.CancelTaskRequest, context: Context) -> Any:
+        task = await self._find(request.task_id, context)
+        if task.status in TASK_ENDS:
+            message = f"task {task.task_id} has ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "ALREADY_ENDED").show(context)
+        await self.model.end(task.task_id, status=TaskStatus.TASK_STATUS_CANCELLED)
+        return tasks_pb2.CancelTaskResponse(status=task.status)
+
+    async def RetryTask(self, request: tasks_pb2.RetryTaskRequest, context: Context) -> Any:
+        task = await self._find(request.task_id, context)
+        if task.status not in TASK_ENDS:
+            message = f"task {task.task_id} has not ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "NOT_ENDED").show(context)
+        task.status = TaskStatus.TASK_STATUS_QUEUED
+        await self.model.touch(task)
+        return tasks_pb2.RetryTaskResponse(status=task.status)
+
+    async def WatchTasks(self, request: tasks_pb2.WatchTasksRequest, context: Context) -> AsyncIterator[Any]:
+        tasks = [await self._find(task_id, context) for task_id in request.task_ids]
+        seen = request.after_revision
+        first = True
+        while True:
+            news = [task for task in tasks if task.revision > seen]
+            seen = self.model.revision
+            if news or first:
+                yield tasks_pb2.WatchTasksResponse(tasks=news, revision=seen)
+            first = False
+            if all(task.status in TASK_ENDS for task in tasks):
+                return
+            await self.model.changed(seen)
+
+    async def GetLogs(self, request: tasks_pb2.GetLogsRequest, context: Context) -> Any:
+        await self._find(request.task_id, context)
+        lines = self.model.logs.get(request.task_id, [])
+        start = int(request.page_token or 0)
+        size = request.page_size or 2
+        token = str(start + size) if start + size < len(lines) else ""
+        return tasks_pb2.GetLogsResponse(lines=lines[start : start + size], next_page_token=token)
+
+    async def StreamLogs(self, request: tasks_pb2.StreamLogsRequest, context: Context) -> AsyncIterator[Any]:
+        await self._find(request.task_id, context)
+        position = (request.after_attempt, request.after_line if request.after_attempt else -1)
+        for line in self.model.logs.get(request.task_id, []):
+            if (line.attempt, line.line) > position:
+                yield tasks_pb2.StreamLogsResponse(lines=[line])
+
+    async def ExplainTask(self, request: tasks_pb2.ExplainTaskRequest, context: Context) -> Any:
+        task = await self._find(request.task_id, context)
+        return tasks_pb2.ExplainTaskResponse(
+            status=task.status,
+            summary=f"No worker runs tasks of the type `{task.task_type}`.",
+            reasons=[
+                tasks_pb2.WaitReason(
+                    code="NO_WORKER_FOR_TYPE",
+                    message=f"no worker offers `{task.task_type}`; start one that does",
+                    variables={"task_type": task.task_type},
+                )
+            ],
+        )
+
+    async def CreateTaskDefinition(
+        self, request: tasks_pb2.CreateTaskDefinitionRequest, context: Context
+    ) -> Any:
+        if request.definition.name in self.model.definitions:
+            await Fault(grpc.StatusCode.ALREADY_EXISTS, "the name is taken", "DEFINITION_EXISTS").show(
+                context
+            )
+        stored = tasks_pb2.TaskDefinition(number=len(self.model.definitions) + 1)
+        stored.MergeFrom(request.definition)
+        self.model.definitions[stored.name] = stored
+        return tasks_pb2.CreateTaskDefinitionResponse(definition=stored)
+
+    async def GetTaskDefinition(self, request: tasks_pb2.GetTaskDefinitionRequest, context: Context) -> Any:
+        return tasks_pb2.GetTaskDefinitionResponse(definition=self.model.definitions[request.name])
+
+    async def ListTaskDefinitions(
+        self, request: tasks_pb2.ListTaskDefinitionsRequest, context: Context
+    ) -> Any:
+        return tasks_pb2.ListTaskDefinitionsResponse(definitions=self.model.definitions.values())
+
+    async def UpdateTaskDefinition(
+        self, request: tasks_pb2.UpdateTaskDefinitionRequest, context: Context
+    ) -> Any:
+        self.model.definitions[request.definition.name] = request.definition
+        return tasks_pb2.UpdateTaskDefinitionResponse(definition=request.definition)
+
+    async def DeleteTaskDefinition(
+        self, request: tasks_pb2.DeleteTaskDefinitionRequest, context: Context
+    ) -> Any:
+        del self.model.definitions[request.name]
+        return tasks_pb2.DeleteTaskDefinitionResponse()
+
+    async def TriggerTask(self, request: tasks_pb2.TriggerTaskRequest, context: Context) -> Any:
+        definition = self.model.definitions[request.name]
+        task = tasks_pb2.TaskSubmission(
+            request_id=request.request_id, task_type=definition.task_type, input_json=request.input_json
+        )
+        return tasks_pb2.TriggerTaskResponse(task_id=self._submit(0, task).task_id)
+
+
+class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    async def ApplyWorkflow(self, request: workflows_pb2.ApplyWorkflowRequest, context: Context) -> Any:
+        name = request.workflow.name
+        known = self.model.workflows.get(name)
+        stored = workflows_pb2.Workflow()
+        stored.MergeFrom(request.workflow)
+        stored.version = known.version if known else 1
+        changed = known != stored
+        if known and changed:
+            stored.version += 1
+        self.model.workflows[name] = stored
+        return workflows_pb2.ApplyWorkflowResponse(workflow=stored, changed=changed)
+
+    async def GetWorkflow(self, request: workflows_pb2.GetWorkflowRequest, context: Context) -> Any:
+        if request.name not in self.model.workflows:
+            message = f"there is no workflow `{request.name}`"
+            await Fault(grpc.StatusCode.NOT_FOUND, message, "WORKFLOW_NOT_FOUND").show(context)
+        return workflows_pb2.GetWorkflowResponse(workflow=self.model.workflows[request.name])
+
+    async def ListWorkflows(self, request: workflows_pb2.ListWorkflowsRequest, context: Context) -> Any:
+        return workflows_pb2.ListWorkflowsResponse(workflows=self.model.workflows.values())
+
+    async def StartRuns(self, request: workflows_pb2.StartRunsRequest, context: Context) -> Any:
+        response = workflows_pb2.StartRunsResponse()
+        for run in request.runs:
+            response.outcomes.append(self._start(run))
+        await self.model.touch()
+        return response
+
+    def _start(self, run: workflows_pb2.RunSubmission) -> workflows_pb2.StartOutcome:
+        outcome = workflows_pb2.StartOutcome(request_id=run.request_id)
+        workflow = self.model.workflows.get(run.workflow)
+        if workflow is None:
+            outcome.refusal.reason = "DEFINITION_NOT_FOUND"
+            outcome.refusal.message = (
+                f"there is no workflow `{run.workflow}`; `taskyard workflow list` shows all"
+            )
+            return outcome
+        if run.request_id in self.model.by_request_id:
+            outcome.run_id, outcome.repeated_request = self.model.by_request_id[run.request_id], True
+            return outcome
+        outcome.run_id = self.model.by_request_id[run.request_id] = self.model.new_id("run")
+        self.model.runs[outcome.run_id] = workflows_pb2.Run(
+            run_id=outcome.run_id, workflow=run.workflow, version=workflow.version, inputs_json=run.inputs_json,
+            state=RunState.RUN_STATE_RUNNING, steps_total=len(workflow.steps), revision=self.model.revision + 1,
+        )  # fmt: skip
+        self.model.steps[outcome.run_id] = [
+            workflows_pb2.RunStep(
+                step_id=step.id,
+                task_type=step.task_type,
+                needs=step.needs,
+                status=TaskStatus.TASK_STATUS_PENDING,
+            )
+            for step in workflow.steps
+        ]
+        return outcome
+
+    async def _find(self, run_id: str, context: Context) -> workflows_pb2.Run:
+        run = self.model.runs.get(run_id)
+        if run is None:
+            await Fault(grpc.StatusCode.NOT_FOUND, f"there is no run {run_id}", "RUN_NOT_FOUND").show(context)
+            raise AssertionError
+        return run
+
+    async def GetRun(self, request: workflows_pb2.GetRunRequest, context: Context) -> Any:
+        run = await self._find(request.run_id, context)
+        return workflows_pb2.GetRunResponse(run=run, steps=self.model.steps[run.run_id])
+
+    async def ListRuns(self, request: workflows_pb2.ListRunsRequest, context: Context) -> Any:
+        return workflows_pb2.ListRunsResponse(runs=list(self.model.runs.values())[::-1])
+
+    async def CancelRun(self, request: workflows_pb2.CancelRunRequest, context: Context) -> Any:
+        run = await self._find(request.run_id, context)
+        if run.state in RUN_ENDS:
+            message = f"run {run.run_id} has ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "ALREADY_ENDED").show(context)
+        await self.model.set_run(run.run_id, RunState.RUN_STATE_CANCELLED)
+        return workflows_pb2.CancelRunResponse(state=run.state)
+
+    async def WatchRun(self, request: workflows_pb2.WatchRunRequest, context: Context) -> AsyncIterator[Any]:
+        run = await self._find(request.run_id, context)
+        seen = request.after_revision
+        while True:
+            steps = self.model.steps[run.run_id] if run.revision > seen else []
+            seen = self.model.revision
+            yield workflows_pb2.WatchRunResponse(run=run, steps=steps, revision=seen)
+            if run.state in RUN_ENDS:
+                return
+            await self.model.changed(seen)
+
+
+class Fleet(fleet_pb2_grpc.FleetServiceServicer):
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    async def ListWorkers(self, request: fleet_pb2.ListWorkersRequest, context: Context) -> Any:
+        return fleet_pb2.ListWorkersResponse(workers=self.model.workers)
+
+    async def GetWorker(self, request: fleet_pb2.GetWorkerRequest, context: Context) -> Any:
+        found = next(each for each in self.model.workers if each.worker_id == request.worker_id)
+        return fleet_pb2.GetWorkerResponse(worker=found)
+
+    async def ListQueues(self, request: fleet_pb2.ListQueuesRequest, context: Context) -> Any:
+        return fleet_pb2.ListQueuesResponse(queues=self.model.queues)
+
+    async def GetClusterStatus(self, request: fleet_pb2.GetClusterStatusRequest, context: Context) -> Any:
+        return self.model.status
+
+
+class ScriptedServer:
+    """The server. Start it with `async with`; `port` keeps over `stop` and `start`."""
+
+    def __init__(self) -> None:
+        self.model = Model()
+        self.wire = FaultInterceptor()
+        self.port = 0
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def script(self, name: str, *faults: Fault | None) -> None:
+        """The next calls of this name meet these faults; None: one that is answered well."""
+        self.wire.faults[name].extend(faults)
+
+    async def start(self) -> None:
+        options = (("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 16 << 20))
+        self._server = grpc.aio.server(interceptors=[self.wire], options=options)
+        tasks_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(self.model), self._server)
+        workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(Workflows(self.model), self._server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(Fleet(self.model), self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    async def __aenter__(self) -> ScriptedServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
