@@ -1,1 +1,37 @@
-"""The Python worker of Taskyard."""
+"""The Python worker of Taskyard: write handlers with `@task`, run them with `Worker` or `taskyard worker`.
+
+Importing it is cheap (an isolated handler's process does): what talks to the scheduler loads when `Worker` is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from taskyard_worker.context import Context, TaskLog
+from taskyard_worker.errors import InvalidInput, NonRetryable, PermissionDenied, TaskStopped, WorkerError
+from taskyard_worker.registry import TaskRegistry, default_registry, task
+
+if TYPE_CHECKING:
+    from taskyard_worker.worker import Worker
+
+__all__ = [
+    "Context",
+    "InvalidInput",
+    "NonRetryable",
+    "PermissionDenied",
+    "TaskLog",
+    "TaskRegistry",
+    "TaskStopped",
+    "Worker",
+    "WorkerError",
+    "default_registry",
+    "task",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Worker":
+        from taskyard_worker.worker import Worker
+
+        return Worker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,229 @@
+"""What a handler sees of its attempt: who it is, its log, progress, checkpoints and whether it must stop.
+
+Not the attempt itself: a Context looks through an `AttemptPort`, in the worker or in an isolated process.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from taskyard_worker.errors import InvalidInput, TaskStopped
+
+MAX_CHECKPOINT_BYTES = 256 * 1024
+MAX_PROGRESS_CHARACTERS = 1000
+
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Turns a value into JSON text; raises TypeError or ValueError for what JSON cannot hold (NaN, cycles, objects)."""
+
+
+class AttemptPort(Protocol):
+    """What a Context asks of the attempt behind it. `report_progress` and `write_log` work from any thread."""
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task instance."""
+
+    @property
+    def number(self) -> int:
+        """Number of the attempt, from 1."""
+
+    @property
+    def tenant(self) -> str:
+        """The task's tenant."""
+
+    @property
+    def run_id(self) -> str:
+        """Id of the workflow run, or the empty string."""
+
+    @property
+    def step_id(self) -> str:
+        """Id of the step in the run, or the empty string."""
+
+    @property
+    def worker_id(self) -> str:
+        """Id of the worker that runs the attempt."""
+
+    @property
+    def stored_checkpoint(self) -> str | None:
+        """The newest checkpoint as JSON text, of this attempt or else of an earlier one."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the attempt was told to stop."""
+
+    def wait_stopping(self, timeout: float | None) -> bool:
+        """Block the calling thread until the attempt is told to stop, at most `timeout` seconds."""
+
+    def write_log(self, level: str, text: str) -> None:
+        """Append to the attempt's log. Never blocks on the network."""
+
+    def report_progress(self, percent: float | None, message: str) -> None:
+        """Tell the progress; only the newest is sent when they come faster than they can be sent."""
+
+    async def store_checkpoint(self, text: str) -> None:
+        """Return when the scheduler has committed the checkpoint."""
+
+    def store_checkpoint_sync(self, text: str) -> None:
+        """Block the calling thread until the scheduler has committed the checkpoint, or raise TaskStopped."""
+
+
+class TaskLog:
+    """The attempt's log, used like a `logging.Logger`: lines go to the scheduler, where `taskyard logs` shows them."""
+
+    __slots__ = ("_port",)
+
+    def __init__(self, port: AttemptPort) -> None:
+        self._port = port
+
+    def debug(self, message: object, *args: object) -> None:
+        """Log what only helps to find a fault; `args` fill the message's % fields."""
+        self._write("DEBUG", message, args)
+
+    def info(self, message: object, *args: object) -> None:
+        """Log what happened."""
+        self._write("INFO", message, args)
+
+    def warning(self, message: object, *args: object) -> None:
+        """Log what may need a look."""
+        self._write("WARNING", message, args)
+
+    def error(self, message: object, *args: object) -> None:
+        """Log what went wrong."""
+        self._write("ERROR", message, args)
+
+    def _write(self, level: str, message: object, args: tuple[object, ...]) -> None:
+        text = str(message)
+        self._port.write_log(level, text % args if args else text)
+
+
+class Context:
+    """One attempt, as its handler sees it.
+
+    The `async` methods are for handlers written with `async def`; those that end in `_sync` do the same for handlers
+    in threads and in isolated processes.
+    """
+
+    __slots__ = ("_port",)
+
+    def __init__(self, port: AttemptPort) -> None:
+        self._port = port
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task instance: a UUIDv7 in text; the same in every attempt."""
+        return self._port.task_id
+
+    @property
+    def attempt(self) -> int:
+        """Number of this attempt, from 1."""
+        return self._port.number
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the task belongs to."""
+        return self._port.tenant
+
+    @property
+    def run_id(self) -> str:
+        """Id of the workflow run that the task is a step of; empty when it stands alone."""
+        return self._port.run_id
+
+    @property
+    def step_id(self) -> str:
+        """Id of the step within its run; empty when the task stands alone."""
+        return self._port.step_id
+
+    @property
+    def worker_id(self) -> str:
+        """Id of the worker that runs this attempt."""
+        return self._port.worker_id
+
+    @property
+    def log(self) -> TaskLog:
+        """The attempt's log."""
+        return TaskLog(self._port)
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What `checkpoint` stored last, in this attempt or else in an earlier one; None when nothing was stored."""
+        text = self._port.stored_checkpoint
+        return None if text is None else json.loads(text)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the attempt must stop: cancelled, timed out, or the worker stops. For handlers in threads.
+
+        An `async def` handler need not ask: `asyncio.CancelledError` is raised where it awaits.
+        """
+        return self._port.stopping
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Block the thread until the attempt must stop, at most `timeout` seconds; return whether it must.
+
+        A handler in a thread uses it in place of `time.sleep`.
+        """
+        return self._port.wait_stopping(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise TaskStopped once the attempt must stop. For handlers in threads, between two pieces of work."""
+        if self._port.stopping:
+            raise TaskStopped("the attempt was told to stop")
+
+    async def progress(self, percent: float | None = None, message: str = "") -> None:
+        """Tell how far the work is. When told faster than it can be sent, the newest wins.
+
+        Args:
+            percent: 0 to 100, or None to say nothing about it.
+            message: A line for people, cut at 1,000 characters.
+
+        Raises:
+            ValueError: `percent` is out of range.
+        """
+        self.progress_sync(percent, message)
+
+    def progress_sync(self, percent: float | None = None, message: str = "") -> None:
+        """Do what `progress` does, from a thread."""
+        if percent is not None and not 0 <= percent <= 100:
+            raise ValueError(f"progress is {percent!r}, but a percentage lies between 0 and 100")
+        self._port.report_progress(percent, clean_text(message)[:MAX_PROGRESS_CHARACTERS])
+
+    async def checkpoint(self, value: Any) -> None:
+        """Store state that the next attempt finds in `last_checkpoint`; return once the scheduler has committed it.
+
+        Args:
+            value: Anything that JSON can hold, at most 256 KiB of it.
+
+        Raises:
+            InvalidInput: `value` is no JSON, or too large.
+        """
+        await self._port.store_checkpoint(checkpoint_text(value))
+
+    def checkpoint_sync(self, value: Any) -> None:
+        """Do what `checkpoint` does, from a thread.
+
+        Raises:
+            InvalidInput: `value` is no JSON, or too large.
+            TaskStopped: The attempt was told to stop before the checkpoint was committed.
+        """
+        self._port.store_checkpoint_sync(checkpoint_text(value))
+
+
+def checkpoint_text(value: Any) -> str:
+    """Return the checkpoint as JSON text, or raise InvalidInput."""
+    try:
+        text = to_json(value)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"a checkpoint must be JSON: {error}") from error
+    if size > MAX_CHECKPOINT_BYTES:
+        raise InvalidInput(
+            f"the checkpoint has {size} bytes of JSON, at most {MAX_CHECKPOINT_BYTES} fit; "
+            "store the data elsewhere and keep its address here"
+        )
+    return text
+
+
+def clean_text(text: str) -> str:
+    """Return the text with what UTF-8 cannot carry (lone surrogates) replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

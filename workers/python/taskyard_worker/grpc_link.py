@@ -1,0 +1,181 @@
+"""The link over gRPC. Says what the contract says, and turns gRPC's errors into `LinkError`.
+
+Not the conversation itself: that is `session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from taskyard.v1.workers_pb2 import (
+    AppendLogsRequest,
+    AppendLogsResponse,
+    AssignTaskRequest,
+    AssignTaskResponse,
+    DeregisterRequest,
+    DeregisterResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    RegisterRequest,
+    RegisterResponse,
+)
+from taskyard.v1.workers_pb2_grpc import WorkerServiceStub
+from taskyard_worker.link import LinkError
+from taskyard_worker.retry import with_retries
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+REGISTER_S = 10.0
+HEARTBEAT_S = 5.0
+DEREGISTER_S = 5.0
+LOGS_S = 10.0
+
+_DETAILS = "grpc-status-details-bin"
+_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+]
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Metadata = tuple[tuple[str, str], ...]
+
+
+class GrpcLink:
+    """A channel to the scheduler. Made inside a running event loop.
+
+    Args:
+        address: `host:port`, or any target that gRPC knows.
+        token: The worker's bearer token.
+        random: Source of jitter.
+        tls_ca: File of certificates that sign the scheduler's; None: no TLS.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+
+    def __init__(self, address: str, token: str, random: Random, tls_ca: Path | None = None) -> None:
+        self._random = random
+        self._metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        if tls_ca is None:
+            self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        else:
+            credentials = grpc.ssl_channel_credentials(tls_ca.read_bytes())
+            self._channel = grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
+        self._stub: Any = WorkerServiceStub(self._channel)
+
+    async def register(self, request: RegisterRequest) -> RegisterResponse:
+        """Announce the worker and open a session."""
+        return await self._call("Register", self._stub.Register, request, REGISTER_S)
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Tell that the worker lives."""
+        return await self._call("Heartbeat", self._stub.Heartbeat, request, HEARTBEAT_S)
+
+    async def deregister(self, request: DeregisterRequest) -> DeregisterResponse:
+        """End the session."""
+        return await self._call("Deregister", self._stub.Deregister, request, DEREGISTER_S)
+
+    async def append_logs(self, request: AppendLogsRequest) -> AppendLogsResponse:
+        """Append log lines."""
+        return await self._call("AppendLogs", self._stub.AppendLogs, request, LOGS_S)
+
+    async def open_stream(self) -> GrpcStream:
+        """Open the stream."""
+        return GrpcStream(self._stub.AssignTask(metadata=self._metadata))
+
+    async def close(self) -> None:
+        """Close the channel, and with it every call."""
+        await self._channel.close()
+
+    async def _call(
+        self, method: str, call: Callable[..., Awaitable[Answer]], request: Request, timeout: float
+    ) -> Answer:
+        async def once(limit: float) -> Answer:
+            try:
+                return await call(request, timeout=limit, metadata=self._metadata)
+            except grpc.aio.AioRpcError as error:
+                raise link_error(error) from error
+
+        return await with_retries(method, once, timeout, self._random)
+
+
+class GrpcStream:
+    """One call of AssignTask."""
+
+    def __init__(self, call: grpc.aio.StreamStreamCall[AssignTaskRequest, AssignTaskResponse]) -> None:
+        self._call = call
+        self._closed = False
+
+    async def send(self, frame: AssignTaskRequest) -> None:
+        """Send a frame; returns when the transport has taken it."""
+        try:
+            await self._call.write(frame)
+        except grpc.aio.AioRpcError as error:
+            raise link_error(error) from error
+        except asyncio.InvalidStateError as error:
+            raise LinkError("UNAVAILABLE", "", "the stream has ended") from error
+        except asyncio.CancelledError as error:
+            if not self._closed_by_us():
+                raise
+            raise LinkError("CANCELLED", "", "the stream was closed") from error
+
+    async def receive(self) -> AssignTaskResponse | None:
+        """Return the next frame, or None at a clean end."""
+        try:
+            frame = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise link_error(error) from error
+        except asyncio.CancelledError:
+            if not self._closed_by_us():
+                raise
+            return None
+        return frame if isinstance(frame, AssignTaskResponse) else None
+
+    async def close(self) -> None:
+        """End the call."""
+        self._closed = True
+        self._call.cancel()
+
+    def _closed_by_us(self) -> bool:
+        """Tell whether a CancelledError means the call that we closed, not the task that waits for it."""
+        task = asyncio.current_task()
+        return self._closed and (task is None or not task.cancelling())
+
+
+def link_error(error: grpc.aio.AioRpcError) -> LinkError:
+    """Turn gRPC's error into ours."""
+    reason, retry_after = "", None
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS and isinstance(value, bytes):
+            reason, retry_after = read_details(value)
+    return LinkError(error.code().name, reason, error.details() or error.code().name, retry_after)
+
+
+def read_details(data: bytes) -> tuple[str, float | None]:
+    """Return the ErrorInfo's reason and the RetryInfo's delay in seconds, as far as they are there."""
+    reason, retry_after = "", None
+    for detail in Status.FromString(data).details:
+        if detail.Is(ErrorInfo.DESCRIPTOR):
+            info = ErrorInfo()
+            detail.Unpack(info)
+            reason = info.reason
+        elif detail.Is(RetryInfo.DESCRIPTOR):
+            retry = RetryInfo()
+            detail.Unpack(retry)
+            retry_after = retry.retry_delay.ToNanoseconds() / 1e9
+    return reason, retry_after

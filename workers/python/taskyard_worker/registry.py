@@ -1,0 +1,200 @@
+"""Which handler runs which task type, and how a handler is called.
+
+The signature is looked at once, at registration. Nothing here runs a task.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from taskyard_worker.context import AttemptPort, Context
+from taskyard_worker.errors import InvalidInput, RegistrationError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MAX_NAME_CHARACTERS = 200
+
+
+class CallPort(AttemptPort, Protocol):
+    """An attempt that also knows its input."""
+
+    def input(self) -> dict[str, Any]:
+        """Return the task's input: typed input over flat parameters. Raises InvalidInput."""
+
+
+Invoke = Callable[[CallPort], Any]
+
+
+class Mode(enum.Enum):
+    """Where a handler runs."""
+
+    LOOP = "loop"
+    """`async def`: on the worker's event loop."""
+    THREAD = "thread"
+    """`def`: in a thread of its own."""
+    PROCESS = "process"
+    """`isolated=True`: in a process of its own that can be killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A registered handler. `killable`: it ends by force, whatever the code does, once its grace is over."""
+
+    name: str
+    function: Callable[..., Any]
+    mode: Mode
+    invoke: Invoke
+    killable: bool = False
+
+
+class TaskRegistry:
+    """Handlers by task type. Names are unique; a worker offers those that its registry holds when it starts."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the task type has a handler."""
+        return name in self._handlers
+
+    def __iter__(self) -> Iterator[Handler]:
+        """Iterate over the handlers in order of registration."""
+        return iter(self._handlers.values())
+
+    def __len__(self) -> int:
+        """Return how many handlers there are."""
+        return len(self._handlers)
+
+    def get(self, name: str) -> Handler | None:
+        """Return the handler of a task type, or None."""
+        return self._handlers.get(name)
+
+    def add(self, handler: Handler) -> None:
+        """Register a handler.
+
+        Raises:
+            RegistrationError: The name breaks its rule or is taken.
+        """
+        name = handler.name
+        if not name or len(name) > MAX_NAME_CHARACTERS or "\0" in name or name != name.strip():
+            raise RegistrationError(
+                f"task type {name[:MAX_NAME_CHARACTERS]!r}: a name has 1 to {MAX_NAME_CHARACTERS} characters, "
+                "no NUL and no space at its ends"
+            )
+        taken = self._handlers.get(name)
+        if taken is not None:
+            raise RegistrationError(
+                f"task type {name!r} has a handler already ({taken.function.__qualname__}); give one another name"
+            )
+        self._handlers[name] = handler
+
+    def task(self, name: str, *, isolated: bool = False) -> Callable[[Function], Function]:
+        """Return a decorator that registers a function as the handler of a task type and leaves it as it is.
+
+        The function gets the attempt's Context in a parameter named `ctx` or `context` (or annotated `Context`), the
+        whole input in a parameter named `input`, and in each other parameter the input's value of that name. It may
+        leave any of them out; one without a default makes its key required.
+
+        Args:
+            name: The task type.
+            isolated: Run each attempt in a process of its own, which can be killed and whose crash hurts nothing
+                else. The function must then be reachable by its name in its module.
+
+        Raises:
+            RegistrationError: The name is taken or no name, or the signature cannot be served.
+        """
+
+        def register(function: Function) -> Function:
+            self.add(make_handler(name, function, isolated=isolated))
+            return function
+
+        return register
+
+
+default_registry = TaskRegistry()
+"""Where the module's `task` decorator puts handlers: what `taskyard worker --tasks` offers after loading a file."""
+
+task = default_registry.task
+
+
+def make_handler(name: str, function: Callable[..., Any], *, isolated: bool = False) -> Handler:
+    """Look at a function's signature and make the handler. Raises RegistrationError."""
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - asks what calling does, not whether it can be called
+    )
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise RegistrationError(
+            f"task type {name!r}: a handler returns its result, but {function!r} is a generator"
+        )
+    if isolated and "<locals>" in getattr(function, "__qualname__", "<locals>"):
+        raise RegistrationError(
+            f"task type {name!r}: an isolated handler is found by its name in its module, so it cannot be defined "
+            "inside another function"
+        )
+    mode = Mode.PROCESS if isolated else Mode.LOOP if is_async else Mode.THREAD
+    return Handler(name, function, mode, make_invoke(name, function), killable=isolated)
+
+
+def make_invoke(name: str, function: Callable[..., Any]) -> Invoke:
+    """Return how to call the function with an attempt. Raises RegistrationError."""
+    takes_context, keys = None, []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise RegistrationError(
+                f"task type {name!r}: parameter {parameter.name!r} cannot be given by name; handlers are called with "
+                "ctx, input, or keys of the input"
+            )
+        if takes_context is None and is_context(parameter):
+            takes_context = parameter.name
+        else:
+            keys.append(parameter)
+    if not keys:
+        return context_only(function, takes_context)
+    if len(keys) == 1 and keys[0].name == "input" and keys[0].kind is not inspect.Parameter.VAR_KEYWORD:
+        return whole_input(function, takes_context)
+    return by_key(function, takes_context, keys)
+
+
+def is_context(parameter: inspect.Parameter) -> bool:
+    """Tell whether a parameter wants the Context."""
+    if parameter.annotation in (Context, "Context", "taskyard_worker.Context"):
+        return True
+    return parameter.name in ("ctx", "context") and parameter.annotation is inspect.Parameter.empty
+
+
+def context_only(function: Callable[..., Any], context: str | None) -> Invoke:
+    """Call a function that looks at no input."""
+    if context is None:
+        return lambda attempt: function()
+    return lambda attempt: function(**{context: Context(attempt)})
+
+
+def whole_input(function: Callable[..., Any], context: str | None) -> Invoke:
+    """Call a function with the input as one mapping."""
+    if context is None:
+        return lambda attempt: function(input=attempt.input())
+    return lambda attempt: function(**{context: Context(attempt), "input": attempt.input()})
+
+
+def by_key(function: Callable[..., Any], context: str | None, keys: list[inspect.Parameter]) -> Invoke:
+    """Call a function with the input's values of its parameters' names."""
+    named = [key for key in keys if key.kind is not inspect.Parameter.VAR_KEYWORD]
+    takes_rest = len(named) < len(keys)
+    known = {key.name for key in named}
+    required = {key.name for key in named if key.default is inspect.Parameter.empty}
+
+    def invoke(attempt: CallPort) -> Any:
+        values: Mapping[str, Any] = attempt.input()
+        for name in required:
+            if name not in values:
+                raise InvalidInput(f"the input lacks {name!r}, which the handler requires")
+        arguments = {name: value for name, value in values.items() if takes_rest or name in known}
+        if context is not None:
+            arguments[context] = Context(attempt)
+        return function(**arguments)
+
+    return invoke

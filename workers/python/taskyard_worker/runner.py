@@ -1,0 +1,181 @@
+"""Runs attempts in lanes: asyncio tasks that each run one attempt after another as long as none of them waits.
+
+A handler that ends without awaiting costs no asyncio task of its own, yet runs inside a real one, so whatever it uses
+(`asyncio.timeout`, task groups, context variables) works. Not the stopping of attempts (`stopping`), and not what
+becomes of their outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import copy_context
+from functools import partial
+from typing import Protocol
+
+from taskyard_worker.attempts import Attempt
+from taskyard_worker.outcome import STOPPED, Outcome, cancelled_itself, failed, succeeded
+from taskyard_worker.registry import Mode
+
+SLICE_S = 0.005
+"""How long a lane goes on without letting the event loop look at anything else, in seconds."""
+MAX_NEW_LANES = 64
+
+
+class Threads(Protocol):
+    """Where handlers written with `def` run."""
+
+    def run(self, call: Callable[[], Outcome]) -> Awaitable[Outcome]:
+        """Run the call in a thread. Cancelling the wait does not end the thread."""
+
+
+class Isolation(Protocol):
+    """Where isolated handlers run."""
+
+    async def run(self, attempt: Attempt) -> Outcome:
+        """Run the attempt's handler in a process of its own; when cancelled, end the process first."""
+
+
+class RunnerEvents(Protocol):
+    """What the runner tells."""
+
+    def attempt_suspended(self, attempt: Attempt) -> None:
+        """The attempt has started and did not end at once."""
+
+    def attempt_ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
+        """The attempt's handler has ended, whether or not it was told to stop."""
+
+
+class Lane:
+    """One asyncio task and the attempt that it runs now. `suspended`: that attempt did not end at once."""
+
+    __slots__ = ("attempt", "suspended", "task")
+
+    def __init__(self) -> None:
+        self.attempt: Attempt | None = None
+        self.suspended = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class Runner:
+    """Starts attempts as they come; never waits.
+
+    Args:
+        loop: The event loop.
+        events: Told what happens.
+        threads: Runs `def` handlers.
+        isolation: Runs isolated handlers; None when this worker cannot.
+        broken: Called with an error of the runner itself, which must stop the worker.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        events: RunnerEvents,
+        threads: Threads,
+        isolation: Isolation | None,
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._events = events
+        self._threads = threads
+        self._isolation = isolation
+        self._broken = broken
+        self._ready: deque[Attempt] = deque()
+        self._new: list[Lane] = []
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._driving = False
+        self._width = 1
+
+    def dispatch(self, attempts: Iterable[Attempt]) -> None:
+        """Start attempts, in their order."""
+        self._ready.extend(attempts)
+        self._width = 1
+        if not self._driving:
+            self._driving = True
+            self._open_lanes()
+
+    async def close(self) -> None:
+        """Cancel whatever still runs and wait for it, except for threads."""
+        self._ready.clear()
+        while self._lanes:
+            for task in self._lanes:
+                task.cancel()
+            await asyncio.wait(self._lanes)
+
+    def _open_lanes(self) -> None:
+        """Open lanes for what is ready: one, and more with each round in which the lanes got stuck in an await."""
+        for _ in range(min(self._width, len(self._ready))):
+            lane = Lane()
+            lane.task = self._loop.create_task(self._run_lane(lane), name="attempts")
+            self._lanes.add(lane.task)
+            lane.task.add_done_callback(self._lane_done)
+            self._new.append(lane)
+        self._width = min(self._width * 2, MAX_NEW_LANES)
+        self._loop.call_soon(self._look_at_lanes)
+
+    def _look_at_lanes(self) -> None:
+        """Run right after the new lanes' first step: what they still run has suspended."""
+        for lane in self._new:
+            if lane.attempt is not None:
+                lane.suspended = True
+                self._events.attempt_suspended(lane.attempt)
+        self._new.clear()
+        if self._ready:
+            self._open_lanes()
+        else:
+            self._driving = False
+
+    def _lane_done(self, task: asyncio.Task[None]) -> None:
+        self._lanes.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broken(error)
+
+    async def _run_lane(self, lane: Lane) -> None:
+        """Run attempts until one of them leaves a trace in the task, or none is ready, or the slice is over."""
+        ready, clock, ended, task = self._ready, self._loop.time, self._events.attempt_ended, lane.task
+        clean = copy_context()
+        began = clock()
+        slice_end = began + SLICE_S
+        while ready:
+            attempt = lane.attempt = ready.popleft()
+            attempt.lane = task
+            outcome = await self._run(attempt)
+            lane.attempt = None
+            now = clock()
+            ended(attempt, outcome, now - began)
+            if lane.suspended or now >= slice_end or attempt.stop is not None or copy_context() != clean:
+                return
+            began = now
+
+    async def _run(self, attempt: Attempt) -> Outcome:
+        handler = attempt.handler
+        if attempt.stop is not None:
+            return STOPPED
+        try:
+            if handler.mode is Mode.LOOP:
+                return succeeded(await handler.invoke(attempt))
+            if handler.mode is Mode.THREAD:
+                attempt.stop_event = threading.Event()
+                return await self._threads.run(partial(run_in_thread, attempt))
+            if self._isolation is None:
+                raise RuntimeError("this worker cannot run isolated handlers")
+            return await self._isolation.run(attempt)
+        except asyncio.CancelledError as error:
+            if attempt.stop is not None:
+                return STOPPED
+            if attempt.lane is not None and attempt.lane.cancelling():
+                raise  # the worker itself is being closed
+            return cancelled_itself(error)
+        except (Exception, SystemExit) as error:
+            return failed(error, attempt)
+
+
+def run_in_thread(attempt: Attempt) -> Outcome:
+    """Call a `def` handler; runs in its thread."""
+    try:
+        return succeeded(attempt.handler.invoke(attempt))
+    except (Exception, SystemExit) as error:
+        return failed(error, attempt)
