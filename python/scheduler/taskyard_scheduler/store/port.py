@@ -15,13 +15,30 @@ from taskyard_core.records import Changes, Row
 class StoreError(Exception):
     """The store could not do what it was asked."""
 
+    @classmethod
+    def out_of_order(cls, revision: int, last: int, term: int) -> StoreError:
+        """The error of a commit whose revision is not the next one."""
+        return cls(
+            f"commit {revision} does not follow {last}, the last one, which term {term} wrote or found"
+        )
+
+    @classmethod
+    def no_column(cls, table: str, column: str) -> StoreError:
+        """The error of a filter by what does not exist."""
+        return cls(f"{table} has no column {column!r} to filter by")
+
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached, is busy, full or restarting: try again, the same call is safe to repeat."""
+    """The database is unreachable, busy, full or restarting: try again, the same call is safe to repeat."""
 
 
 class Deposed(StoreError):
     """Another scheduler leads: this term has ended and writes nothing any more."""
+
+    @classmethod
+    def by(cls, term: int, present: int) -> Deposed:
+        """The error of a term that is not the present one."""
+        return cls(f"term {term} has ended, the present one is {present}: another scheduler leads")
 
 
 class SchemaTooNew(StoreError):
@@ -34,11 +51,28 @@ class StoreHeld(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that the database does not take. `kind` names the list in Changes, `key` is (tenant, id) or like it."""
+    """A row that is not taken. `kind` names the list in Changes, `key` is (tenant, id) or like it.
+
+    `reason` is `request_id is taken`, `idempotency_key is taken`, `id is taken` and the like (the column,
+    then "is taken"), `there is no such row` for an update of what does not exist, or else the database's own
+    words.
+    """
 
     kind: str
     key: tuple[str, ...]
     reason: str
+
+
+class ElectionConflict(StoreError):
+    """The cluster elects its leader by other means: configure this scheduler alike."""
+
+    @classmethod
+    def between(cls, recorded: str, wanted: str) -> ElectionConflict:
+        """The error of a scheduler that is configured for another election than the recorded one."""
+        return cls(
+            f"the cluster elects its leader by {recorded!r}, and this scheduler wants {wanted!r}: "
+            f"set its election to {recorded!r}, since two ways of electing would make two leaders"
+        )
 
 
 class RowsRefused(StoreError):
@@ -59,7 +93,7 @@ class TermStart:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One comparison of a filter. Fields are column names; values have the column's type."""
+    """One comparison of a filter. Fields are column names; values have its type. NULL matches nothing."""
 
     field: str
     op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
@@ -77,9 +111,9 @@ class Found:
 class Store(Protocol):
     """A database that holds the scheduler's state.
 
-    Every method may raise StoreUnavailable. All but `commit` and `begin_term` only read; reads see every commit that
-    was answered before the read was asked for. Calls may overlap, except that `commit` is never called before the one
-    before it has been answered.
+    Every method may raise StoreUnavailable. All but `commit` and `begin_term` only read; reads see every
+    commit that was answered before the read was asked for. Calls may overlap, except that `commit` is never
+    called before the one before it has been answered.
     """
 
     name: str
@@ -99,30 +133,47 @@ class Store(Protocol):
     async def begin_term(self, holder: str, now_ms: int) -> TermStart:
         """Starts a new term: the one before plus one. From now on commits of older terms raise Deposed."""
 
+    async def record_election(self, kind: str) -> None:
+        """Records how this cluster elects its leader, once for ever. To be called before the first campaign.
+
+        Raises:
+            ElectionConflict: another kind is recorded.
+        """
+
+    async def settings(self) -> dict[str, str]:
+        """What decides how durable a commit is, in the database's own names, and the database's version."""
+        ...
+
     async def commit(self, term: int, changes: Changes) -> None:
         """Writes all of it or nothing, durably, having proved `term` in the same transaction.
 
-        Idempotent: when the outcome of an earlier call was unknown, repeating it with the same revision writes nothing
-        twice.
+        A key occurs at most once in each list. A deleted instance takes its attempts and its checkpoint with
+        it.
+
+        Idempotent: when the outcome of an earlier call was unknown, repeating it with the same revision
+        writes nothing twice.
 
         Raises:
             Deposed: `term` is not the present one; nothing was written.
             RowsRefused: some rows break a rule of the database (found by bisection); nothing was written.
             StoreUnavailable: the outcome is unknown; call again with the same changes.
+            StoreError: the revision is not the one before plus one, or the database is damaged; nothing was
+                written.
         """
 
-    # Recovery: everything that lives, by pages in the order of the key. Each row is in the order of the columns.
+    # Recovery: everything that lives, by pages in the order of the key. Each row is in the order of the
+    # columns.
 
     async def load_runs(self, after: tuple[str, str], limit: int) -> list[Row]:
         """Runs that have not ended: RUN_COLUMNS, by (tenant, id), after the given key."""
         ...
 
     async def load_instances(self, phase: int, after: tuple[str, str], limit: int) -> list[Row]:
-        """Instances of a phase (PENDING or IN_FLIGHT): INSTANCE_COLUMNS + (checkpoint or None, its number or 0)."""
+        """Instances that are PENDING or IN_FLIGHT: INSTANCE_COLUMNS + (checkpoint or None, number or 0)."""
         ...
 
     async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-        """READY instances of one queue with (order_key, id) > after, in that order; columns as load_instances."""
+        """READY instances of a queue with (order_key, id) > after, in that order; rows as load_instances."""
         ...
 
     async def count_ready(self) -> list[tuple[str, str, int, int]]:
@@ -146,16 +197,20 @@ class Store(Protocol):
         ...
 
     async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
-        """(tenant, request_id, id, hash) of instances and runs created since then; None when there are more than limit."""
+        """(tenant, request_id, id, hash) of instances and runs created since then; None if too many."""
         ...
 
     # Questions.
 
-    async def find_requests(self, kind: Literal["instance", "run"], tenant: str, request_ids: Sequence[str]) -> dict[str, Found]:
+    async def find_requests(
+        self, kind: Literal["instance", "run"], tenant: str, request_ids: Sequence[str]
+    ) -> dict[str, Found]:
         """Which of these request ids made an instance or run."""
         ...
 
-    async def find_keys(self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]) -> dict[str, Found]:
+    async def find_keys(
+        self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]
+    ) -> dict[str, Found]:
         """Which of these idempotency keys made an instance or run."""
         ...
 
@@ -168,9 +223,9 @@ class Store(Protocol):
         ...
 
     async def list_instances(
-        self, tenant: str, where: Sequence[Condition], after: tuple[int, str] | None, limit: int, *, newest_first: bool
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row]:
-        """INSTANCE_COLUMNS by (created_at, id), beyond `after` in the direction of travel."""
+        """INSTANCE_COLUMNS by id, the order of creation, beyond `after` in the direction of travel."""
         ...
 
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:
@@ -186,20 +241,24 @@ class Store(Protocol):
         ...
 
     async def list_runs(
-        self, tenant: str, where: Sequence[Condition], after: tuple[int, str] | None, limit: int, *, newest_first: bool
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row]:
-        """RUN_COLUMNS by (created_at, id), beyond `after` in the direction of travel."""
+        """RUN_COLUMNS by id, the order of creation, beyond `after` in the direction of travel."""
         ...
 
     async def get_workflow(self, tenant: str, name: str, version: int) -> Row | None:
         """WORKFLOW_COLUMNS of one version; 0 for the newest."""
         ...
 
-    async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
+    async def list_workflows(
+        self, tenant: str, where: Sequence[Condition], after: str, limit: int
+    ) -> list[Row]:
         """WORKFLOW_COLUMNS, the newest version of each, by name, after the given one."""
         ...
 
-    async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
+    async def list_task_definitions(
+        self, tenant: str, where: Sequence[Condition], after: str, limit: int
+    ) -> list[Row]:
         """TASK_DEFINITION_COLUMNS by name, after the given one."""
         ...
 

@@ -1,0 +1,118 @@
+"""A thread with one database connection: the event loop asks, the thread answers, the loop never blocks.
+
+Knows nothing of what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from taskyard_scheduler.store.port import StoreError
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+
+
+class Lane(Generic[C]):
+    """Runs one call after the other on a thread of its own, each with the lane's connection.
+
+    A connection is made when the first call needs one, and again after one was given up.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], C],
+        disconnect: Callable[[C], None],
+        translate: Callable[[Exception], tuple[Exception, bool]],
+    ) -> None:
+        """Starts the thread, which waits.
+
+        Args:
+            name: of the thread.
+            connect: makes a connection; runs on the thread.
+            disconnect: ends it; runs on the thread and must not raise.
+            translate: gives, for what a call raised, what its caller gets, and whether the connection is
+                still good.
+        """
+        self._connect = connect
+        self._disconnect = disconnect
+        self._translate = translate
+        self._connection: C | None = None
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[C], T]) -> T:
+        """Returns what `work` returns, or raises what it raised, translated.
+
+        A caller that is cancelled does not stop the work, only its answer.
+
+        Raises:
+            StoreError: the lane is closed.
+        """
+        if self._closed:
+            raise StoreError("the store is closed")
+        return await self._ask(lambda: self._attempt(work))
+
+    async def close(self) -> None:
+        """Ends the connection and the thread, after the calls before. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._ask(self._drop)
+        self._jobs.put(None)
+        self._thread.join()  # at once: the thread has nothing left to do
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put((loop, future, work))
+        return await future
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, future, work = job
+            result, error = None, None
+            try:
+                result = work()
+            except Exception as raised:  # it goes to the caller, whatever it is
+                error = raised
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
+                loop.call_soon_threadsafe(_settle, future, result, error)
+            del job, future, work, result, error  # no row is kept while the thread waits
+
+    def _attempt(self, work: Callable[[C], T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            return work(self._connection)
+        except Exception as raised:
+            error, good = self._translate(raised)
+            if not good:
+                self._drop()
+            if error is raised:
+                raise
+            raise error from raised
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._disconnect(connection)
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():  # its caller was cancelled
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,42 @@
+"""Chooses a store by its URL. The one place that knows every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from taskyard_scheduler.store.mysql import mysql_store
+from taskyard_scheduler.store.port import Store, StoreError
+from taskyard_scheduler.store.sqlite import Synchronous, sqlite_store
+
+FORMS = "sqlite:///path/to/file, or mysql+pymysql://user:password@host:port/database"
+
+
+def open_store(url: str, *, synchronous: Synchronous = "FULL") -> Store:
+    """Returns a store, on which `open` is to be awaited.
+
+    Args:
+        url: `sqlite:///relative/path`, `sqlite:////absolute/path`, or `mysql+pymysql://...`.
+        synchronous: of SQLite: FULL, or NORMAL, which may lose the last commits in a power cut.
+
+    Raises:
+        StoreError: the URL names no kind of database that there is a store for.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(f"the database URL cannot be read; write {FORMS}") from None
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        return sqlite_store(_path_of(parsed), synchronous)
+    if kind in ("mysql", "mariadb"):
+        return mysql_store(parsed)
+    raise StoreError(f"there is no store for {kind!r} databases; write {FORMS}")
+
+
+def _path_of(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise StoreError("SQLite in memory would lose everything; name a file: sqlite:///path/to/file")
+    return Path(url.database).absolute()

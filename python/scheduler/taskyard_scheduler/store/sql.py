@@ -1,0 +1,330 @@
+"""The store port over a SQL database: threads, transactions, the proof of the term, refused rows.
+
+What differs between databases is in `Dialect`: how to connect, how rows are written in bulk, what errors
+mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from typing_extensions import override
+
+from taskyard_core.records import Changes, Row
+from taskyard_scheduler.store import reads
+from taskyard_scheduler.store.lane import Lane
+from taskyard_scheduler.store.port import (
+    Condition,
+    Deposed,
+    ElectionConflict,
+    Found,
+    RowsRefused,
+    Store,
+    StoreError,
+    StoreUnavailable,
+    TermStart,
+)
+from taskyard_scheduler.store.refused import find_refused, units_of
+from taskyard_scheduler.store.tables import CLUSTER
+from taskyard_scheduler.store.writes import Writer
+
+T = TypeVar("T")
+
+
+class Dialect(Protocol):
+    """What one kind of database needs beyond standard SQL."""
+
+    name: str
+    writer: Writer
+    begin_statement: str
+
+    def hold(self) -> None:
+        """Makes sure that this process may use the database.
+
+        Raises:
+            StoreHeld: another process does.
+        """
+
+    def release(self) -> None:
+        """Lets go of what `hold` took. May be called twice."""
+
+    def connect(self) -> Connection:
+        """Makes a connection in autocommit mode. Runs on the thread that will use it."""
+        ...
+
+    def migrate(self, connection: Connection) -> None:
+        """Brings the schema up to date, under a lock that other schedulers respect."""
+
+    def settings(self, connection: Connection) -> dict[str, str]:
+        """What decides how durable a commit is."""
+        ...
+
+    def translate(self, raised: Exception) -> StoreError | None:
+        """Says what an error means to the store's caller; None for the fault of a row."""
+        ...
+
+
+class SqlStore(Store):
+    """The store port on a SQL database.
+
+    Three threads with a connection each: commits; what the scheduler itself reads; and lists, so that
+    somebody's slow filter holds up neither.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Connects to nothing yet."""
+        self.name = dialect.name
+        self._dialect = dialect
+        self._lanes: list[Lane[Connection]] = []
+
+    @override
+    async def open(self) -> None:
+        self._dialect.hold()
+        self._lanes = [self._lane(role) for role in ("commits", "reads", "lists")]
+        self._commits, self._reads, self._lists = self._lanes
+        try:
+            await self._commits.run(self._dialect.migrate)
+        except BaseException:
+            await self.close()
+            raise
+
+    def _lane(self, role: str) -> Lane[Connection]:
+        return Lane(f"store-{role}", self._dialect.connect, _disconnect, self._translate)
+
+    @override
+    async def close(self) -> None:
+        lanes, self._lanes = self._lanes, []
+        for lane in lanes:
+            await lane.close()
+        self._dialect.release()
+
+    def _translate(self, raised: Exception) -> tuple[Exception, bool]:
+        """Gives what the caller gets, and whether the connection is still good."""
+        if isinstance(raised, StoreError):
+            return raised, not isinstance(raised, StoreUnavailable)
+        error = self._dialect.translate(raised)
+        if error is None:
+            error = StoreError(f"{self.name} refuses what it was asked: {_words(raised)}")
+        return error, False
+
+    # Writing.
+
+    @override
+    async def begin_term(self, holder: str, now_ms: int) -> TermStart:
+        return await self._commits.run(partial(self._begin_term, holder, now_ms))
+
+    def _begin_term(self, holder: str, now_ms: int, connection: Connection) -> TermStart:
+        with self._transaction(connection):
+            connection.execute(
+                sa.update(CLUSTER).values(term=CLUSTER.c.term + 1, holder=holder, term_started_at=now_ms)
+            )
+            return TermStart(*_term_and_revision(connection))
+
+    @override
+    async def record_election(self, kind: str) -> None:
+        await self._commits.run(partial(self._record_election, kind))
+
+    def _record_election(self, kind: str, connection: Connection) -> None:
+        with self._transaction(connection):
+            connection.execute(sa.update(CLUSTER).where(CLUSTER.c.election == "").values(election=kind))
+            recorded = connection.scalar(sa.select(CLUSTER.c.election))
+        if recorded != kind:
+            raise ElectionConflict.between(str(recorded), kind)
+
+    @override
+    async def settings(self) -> dict[str, str]:
+        return await self._reads.run(self._dialect.settings)
+
+    @override
+    async def commit(self, term: int, changes: Changes) -> None:
+        await self._commits.run(partial(self._commit, term, changes))
+
+    def _commit(self, term: int, changes: Changes, connection: Connection) -> None:
+        try:
+            with self._transaction(connection):
+                if self._prove(connection, term, changes.revision):
+                    self._dialect.writer.write(connection, changes)
+        except Exception as raised:
+            if isinstance(raised, StoreError) or self._dialect.translate(raised) is not None:
+                raise
+            raise self._refusal(connection, term, changes, raised) from raised
+
+    def _prove(self, connection: Connection, term: int, revision: int) -> bool:
+        """Moves the revision if the term is the present one. False: this commit was written before."""
+        moved = connection.exec_driver_sql(
+            self._dialect.writer.prove, (revision, term, revision - 1)
+        ).rowcount
+        if moved:
+            return True
+        current, reached = _term_and_revision(connection)
+        if current != term:
+            raise Deposed.by(term, current)
+        if reached == revision:
+            return False
+        raise StoreError.out_of_order(revision, reached, term)
+
+    def _refusal(self, connection: Connection, term: int, changes: Changes, raised: Exception) -> StoreError:
+        """Finds the rows that a commit failed on, trying its parts in a transaction that is rolled back."""
+        with self._transaction(connection, keep=False):
+            self._prove(connection, term, changes.revision)
+            rows = find_refused(units_of(changes), partial(self._try, connection))
+        if rows:
+            return RowsRefused(rows)
+        return StoreError(f"{self.name} refused a commit, and no row of it alone: {_words(raised)}")
+
+    def _try(self, connection: Connection, part: Changes) -> str | None:
+        """Writes a part on top of what was tried before. Undoes it and says what is wrong, or None."""
+        connection.exec_driver_sql("SAVEPOINT trial")
+        try:
+            self._dialect.writer.write(connection, part)
+        except Exception as raised:
+            if isinstance(raised, StoreError) or self._dialect.translate(raised) is not None:
+                raise
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT trial")
+            return self._dialect.writer.reason(raised)
+        connection.exec_driver_sql("RELEASE SAVEPOINT trial")
+        return None
+
+    @contextmanager
+    def _transaction(self, connection: Connection, *, keep: bool = True) -> Iterator[None]:
+        connection.exec_driver_sql(self._dialect.begin_statement)
+        try:
+            yield
+            connection.exec_driver_sql("COMMIT" if keep else "ROLLBACK")
+        except BaseException:
+            # When this fails as well, the connection is gone or will be given up: the first error tells more.
+            _roll_back(connection)
+            raise
+
+    # Reading.
+
+    async def _read(self, work: Callable[..., T], *args: Any) -> T:
+        return await self._reads.run(lambda connection: work(connection, *args))
+
+    async def _list(self, work: Callable[..., T], *args: Any) -> T:
+        return await self._lists.run(lambda connection: work(connection, *args))
+
+    @override
+    async def load_runs(self, after: tuple[str, str], limit: int) -> list[Row]:
+        return await self._read(reads.load_runs, after, limit)
+
+    @override
+    async def load_instances(self, phase: int, after: tuple[str, str], limit: int) -> list[Row]:
+        return await self._read(reads.load_instances, phase, after, limit)
+
+    @override
+    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
+        return await self._read(reads.load_ready, tenant, queue, after, limit)
+
+    @override
+    async def count_ready(self) -> list[tuple[str, str, int, int]]:
+        return await self._read(reads.count_ready)
+
+    @override
+    async def load_overdue(self, queued_before: int, limit: int) -> list[Row]:
+        return await self._read(reads.load_overdue, queued_before, limit)
+
+    @override
+    async def load_workers(self) -> list[Row]:
+        return await self._read(reads.load_workers)
+
+    @override
+    async def load_task_definitions(self) -> list[Row]:
+        return await self._read(reads.load_task_definitions)
+
+    @override
+    async def load_workflows(self) -> list[Row]:
+        return await self._read(reads.load_workflows)
+
+    @override
+    async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
+        return await self._read(reads.load_request_ids, since_ms, limit)
+
+    @override
+    async def find_requests(
+        self, kind: Literal["instance", "run"], tenant: str, request_ids: Sequence[str]
+    ) -> dict[str, Found]:
+        return await self._read(reads.find_requests, kind, tenant, request_ids)
+
+    @override
+    async def find_keys(
+        self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]
+    ) -> dict[str, Found]:
+        return await self._read(reads.find_keys, kind, tenant, keys)
+
+    @override
+    async def get_request(self, tenant: str, request_id: str) -> Row | None:
+        return await self._read(reads.get_request, tenant, request_id)
+
+    @override
+    async def get_instances(self, tenant: str, ids: Sequence[str]) -> list[Row]:
+        return await self._read(reads.get_instances, tenant, ids)
+
+    @override
+    async def list_instances(
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        return await self._list(reads.list_records, "instance", tenant, where, after, limit, newest_first)
+
+    @override
+    async def get_attempts(self, tenant: str, id: str) -> list[Row]:
+        return await self._read(reads.get_attempts, tenant, id)
+
+    @override
+    async def get_run(self, tenant: str, id: str) -> Row | None:
+        return await self._read(reads.get_run, tenant, id)
+
+    @override
+    async def run_instances(self, tenant: str, run_id: str) -> list[Row]:
+        return await self._read(reads.run_instances, tenant, run_id)
+
+    @override
+    async def list_runs(
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        return await self._list(reads.list_records, "run", tenant, where, after, limit, newest_first)
+
+    @override
+    async def get_workflow(self, tenant: str, name: str, version: int) -> Row | None:
+        return await self._read(reads.get_workflow, tenant, name, version)
+
+    @override
+    async def list_workflows(
+        self, tenant: str, where: Sequence[Condition], after: str, limit: int
+    ) -> list[Row]:
+        return await self._list(reads.list_workflows, tenant, where, after, limit)
+
+    @override
+    async def list_task_definitions(
+        self, tenant: str, where: Sequence[Condition], after: str, limit: int
+    ) -> list[Row]:
+        return await self._list(reads.list_task_definitions, tenant, where, after, limit)
+
+
+def _term_and_revision(connection: Connection) -> tuple[int, int]:
+    term, revision = connection.execute(sa.select(CLUSTER.c.term, CLUSTER.c.revision)).one()
+    return term, revision
+
+
+def _roll_back(connection: Connection) -> None:
+    try:
+        connection.exec_driver_sql("ROLLBACK")
+    except sa.exc.DBAPIError:
+        connection.invalidate()
+
+
+def _disconnect(connection: Connection) -> None:
+    try:
+        connection.close()
+    except sa.exc.DBAPIError:
+        connection.invalidate()
+
+
+def _words(raised: Exception) -> str:
+    """The database's own words, without SQL and parameters."""
+    return str(getattr(raised, "orig", None) or raised)

@@ -1,0 +1,123 @@
+"""What a commit writes, in which order and where: one step for each list of `Changes`.
+
+Each database's writer carries the steps out in the shape that is fastest there. No SQL here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from taskyard_core import records
+from taskyard_core.records import Changes, Row
+from taskyard_scheduler.store import tables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One list of `Changes`: which table its rows are written to, and how.
+
+    Attributes:
+        kind: Name of the list.
+        verb: What is done with its rows.
+        table: Where.
+        columns: Columns of a row, in order.
+        key: The columns that say which row it is.
+        also: For a delete: further tables whose rows of the same key go too.
+    """
+
+    kind: str
+    verb: Literal["delete", "insert", "upsert", "update"]
+    table: sa.Table
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    also: tuple[sa.Table, ...] = ()
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """The columns beside the key."""
+        return tuple(column for column in self.columns if column not in self.key)
+
+    def key_of(self, row: Row) -> tuple[str, ...]:
+        """The key of one row, as text."""
+        return tuple(str(row[self.columns.index(column)]) for column in self.key)
+
+
+_ID: Final = ("tenant", "id")
+_NAME: Final = ("tenant", "name")
+
+STEPS: Final = (
+    Step("instance_deletes", "delete", tables.INSTANCES, _ID, _ID, (tables.ATTEMPTS, tables.CHECKPOINTS)),
+    Step("worker_deletes", "delete", tables.WORKERS, ("id",), ("id",)),
+    Step("task_definition_deletes", "delete", tables.TASK_DEFINITIONS, _NAME, _NAME),
+    Step("instance_inserts", "insert", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
+    Step("attempt_inserts", "insert", tables.ATTEMPTS, records.ATTEMPT_COLUMNS, (*_ID, "attempt")),
+    Step("run_inserts", "insert", tables.RUNS, records.RUN_COLUMNS, _ID),
+    Step("request_inserts", "insert", tables.REQUESTS, records.REQUEST_COLUMNS, ("tenant", "request_id")),
+    Step("workflow_inserts", "insert", tables.WORKFLOWS, records.WORKFLOW_COLUMNS, (*_NAME, "version")),
+    Step("checkpoint_upserts", "upsert", tables.CHECKPOINTS, records.CHECKPOINT_COLUMNS, _ID),
+    Step("worker_upserts", "upsert", tables.WORKERS, records.WORKER_COLUMNS, ("id",)),
+    Step(
+        "task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME
+    ),
+    Step("instance_updates", "update", tables.INSTANCES, records.INSTANCE_UPDATE, _ID),
+    Step("run_updates", "update", tables.RUNS, records.RUN_UPDATE, _ID),
+)
+"""In the order in which they are written: deletes, inserts, updates."""
+
+
+class MissingRows(Exception):
+    """An update met fewer rows than it names: some do not exist, or are named twice."""
+
+
+class Writer(ABC):
+    """Writes changes in bulk, within a transaction that its caller holds."""
+
+    prove: str
+    """SQL that moves the revision of the cluster's row, given (new revision, term, old revision)."""
+
+    def write(self, connection: Connection, changes: Changes) -> None:
+        """Writes all lists.
+
+        Raises:
+            MissingRows: an update names a row that does not exist.
+        """
+        for step in STEPS:
+            rows = rows_of(changes, step)
+            if rows:
+                getattr(self, step.verb)(connection, step, rows)
+
+    @abstractmethod
+    def delete(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+        """Deletes the rows with these keys, also in `step.also`; a missing one is no error."""
+
+    @abstractmethod
+    def insert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+        """Inserts rows that must be new."""
+
+    @abstractmethod
+    def upsert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+        """Inserts rows, or replaces those of the same key."""
+
+    @abstractmethod
+    def update(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+        """Sets `step.rest` of the rows with these keys.
+
+        Raises:
+            MissingRows: some do not exist.
+        """
+
+    @abstractmethod
+    def reason(self, raised: Exception) -> str:
+        """Says in words why a row was refused."""
+
+
+def rows_of(changes: Changes, step: Step) -> Sequence[Row]:
+    """Returns one list of the changes; keys that are a single text as tuples too."""
+    rows: list[Row] = getattr(changes, step.kind)
+    return [(row,) for row in rows] if step.kind == "worker_deletes" else rows
