@@ -1,7 +1,7 @@
 """gRPC health checking and reflection: what load balancers ask, and what makes grpcurl work.
 
-The servicer is ours, on the published messages: the stock one holds a lock while it writes to a watcher, so that
-one who does not read would hold up every change of leadership. The HTTP probes are http.py.
+The servicer is ours, on the published messages: the stock one holds a lock while it writes to a watcher, so
+that one who does not read would hold up every change of leadership. The HTTP probes are http.py.
 """
 
 from __future__ import annotations
