@@ -76,20 +76,31 @@ def new_task(
             say = "is given beside `placement`; write it as Placement(selector=...)"
             raise InvalidInput(say, [Violation("selector", say)])
         placement = Placement(selector)
+    # Most tasks give little of this, and setting what is absent would be most of the cost.
+    task = TaskSubmission(request_id=request_id, task_type=task_type)
+    if input is not None:
+        task.input_json = json_text(input, "input")
+    if params:
+        task.params.update(params)
+    if task_name or idempotency_key or traceparent:
+        task.task_name, task.idempotency_key, task.traceparent = task_name, idempotency_key, traceparent
+    if priority is not None:
+        task.priority = priority
+    if exclusive is not None:
+        task.exclusive = exclusive
+    if timeouts or retry or resources or placement:
+        task.MergeFrom(_policies(timeouts, retry, resources, placement))
+    return task
+
+
+def _policies(
+    timeouts: Timeouts | None, retry: Retry | None, resources: Resources | None, placement: Placement | None
+) -> TaskSubmission:
     return TaskSubmission(
-        request_id=request_id,
-        task_name=task_name,
-        task_type=task_type,
-        priority=priority,
-        params=params,
-        input_json=json_text(input, "input"),
         timeouts=timeouts.message() if timeouts else None,
         retry=retry.message() if retry else None,
         resources=resources.message() if resources else None,
         placement=placement.message() if placement else None,
-        idempotency_key=idempotency_key,
-        exclusive=exclusive,
-        traceparent=traceparent,
     )
 
 

@@ -42,7 +42,7 @@ ENDED = frozenset(
 class Waiter(Protocol):
     """Someone who waits for tasks."""
 
-    def ended(self, task: TaskInstance) -> None:
+    def ended(self, task_id: str, task: TaskInstance) -> None:
         """One of them has ended."""
 
     def failed(self, task_id: str, error: Exception) -> None:
@@ -73,8 +73,8 @@ class TaskWatcher:
     def __init__(self, caller: Caller, background: Background) -> None:
         self._caller = caller
         self._background = background
-        self._waiters: dict[str, list[Waiter]] = {}
-        self._pending: dict[str, None] = {}
+        self._waiters: dict[str, tuple[Waiter, ...]] = {}
+        self._pending: dict[str, object] = {}
         self._stream_of: dict[str, _Stream] = {}
         self._streams: dict[_Stream, None] = {}
         self._planned = False
@@ -84,23 +84,24 @@ class TaskWatcher:
         """Tells `waiter` once of each of `ids`, from a later turn of the loop."""
         if self._closed:
             raise ClientClosed("the client is closed; make a new one")
-        for task_id in ids:
-            waiters = self._waiters.get(task_id)
-            if waiters is not None:
-                waiters.append(waiter)
-                continue
-            self._waiters[task_id] = [waiter]
-            self._pending[task_id] = None
+        new = dict.fromkeys(ids, (waiter,))
+        for task_id in new.keys() & self._waiters.keys():
+            self._waiters[task_id] += (waiter,)
+            del new[task_id]
+        self._waiters.update(new)
+        self._pending.update(new)
         self._plan()
 
     def forget(self, ids: Iterable[str], waiter: Waiter) -> None:
         """Takes back `watch` for those of `ids` that have not ended."""
         for task_id in ids:
-            waiters = self._waiters.get(task_id)
-            if waiters is None or waiter not in waiters:
+            waiters = self._waiters.get(task_id, ())
+            if waiter not in waiters:
                 continue
-            waiters.remove(waiter)
-            if not waiters:
+            left = tuple(each for each in waiters if each is not waiter)
+            if left:
+                self._waiters[task_id] = left
+            else:
                 self._drop(task_id)
 
     def close(self) -> None:
@@ -199,7 +200,7 @@ class TaskWatcher:
                 del ids[task_id]
                 self._stream_of.pop(task_id, None)
                 for waiter in self._waiters.pop(task_id, ()):
-                    waiter.ended(task)
+                    waiter.ended(task_id, task)
         stream.revision = change.revision
 
     def _split(self, stream: _Stream, error: NotFound) -> None:
@@ -225,7 +226,7 @@ class OneTask:
     def __init__(self) -> None:
         self.future: asyncio.Future[TaskInstance] = asyncio.get_running_loop().create_future()
 
-    def ended(self, task: TaskInstance) -> None:
+    def ended(self, task_id: str, task: TaskInstance) -> None:
         """See Waiter.ended."""
         if not self.future.done():
             self.future.set_result(task)
@@ -252,9 +253,9 @@ class ManyTasks:
         self.missing = len(set(ids))
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def ended(self, task: TaskInstance) -> None:
+    def ended(self, task_id: str, task: TaskInstance) -> None:
         """See Waiter.ended."""
-        self.ends[task.task_id] = task
+        self.ends[task_id] = task
         self.missing -= 1
         if not self.missing and not self.future.done():
             self.future.set_result(None)

@@ -90,13 +90,26 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):
         self.faults: dict[str, deque[Fault | None]] = defaultdict(deque)
         self.calls: list[Call] = []
         self.open_calls = 0
+        self._changed = asyncio.Condition()
+
+    async def reached(self, wanted: Callable[[], bool]) -> None:
+        """Returns when `wanted` holds; asked at each call and each end of a stream."""
+        async with asyncio.timeout(10), self._changed:
+            await self._changed.wait_for(wanted)
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     def named(self, name: str) -> list[Any]:
         return [call.request for call in self.calls if call.name == name]
 
-    def _note(self, name: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Fault | None:
+    async def _note(
+        self, name: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> Fault | None:
         metadata = dict(context.invocation_metadata() or ())
         self.calls.append(Call(name, request, str(metadata.get("authorization", ""))))
+        await self._tell()
         waiting = self.faults[name]
         return waiting.popleft() if waiting else None
 
@@ -121,7 +134,7 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):
 
     def _unary(self, name: str, inner: Callable[[Any, Any], Awaitable[Any]]) -> Any:
         async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            fault = self._note(name, request, context)
+            fault = await self._note(name, request, context)
             if fault is None:
                 return await inner(request, context)
             if fault.late:
@@ -133,9 +146,10 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):
 
     def _stream(self, name: str, inner: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
         async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            fault = self._note(name, request, context)
+            fault = await self._note(name, request, context)
             given = 0
             self.open_calls += 1
+            await self._tell()
             try:
                 if fault is not None and fault.after == 0:
                     await fault.show(context)
@@ -148,5 +162,6 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):
                         return
             finally:
                 self.open_calls -= 1
+                await asyncio.shield(self._tell())
 
         return answer

@@ -43,7 +43,7 @@ class Model:
         self.queues: list[fleet_pb2.Queue] = []
         self.status = fleet_pb2.GetClusterStatusResponse()
         self.by_request_id: dict[str, str] = {}
-        self.ends_at_once = False
+        self.first_status: Any = TaskStatus.TASK_STATUS_QUEUED
         self._numbers = itertools.count(1)
         self._changed = asyncio.Condition()
 
@@ -113,7 +113,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         self.model.by_request_id[task.request_id] = outcome.task_id
         self.model.tasks[outcome.task_id] = tasks_pb2.TaskInstance(
             task_id=outcome.task_id, task_type=task.task_type, params=task.params, input_json=task.input_json,
-            status=TaskStatus.TASK_STATUS_SUCCESS if self.model.ends_at_once else TaskStatus.TASK_STATUS_QUEUED,
+            status=self.model.first_status,
             output_json="{}", revision=self.model.revision + 1, priority=task.priority or 5,
         )  # fmt: skip
         return outcome
@@ -167,10 +167,11 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         while True:
             news = [task for task in tasks if task.revision > seen]
             seen = self.model.revision
+            over = all(task.status in TASK_ENDS for task in tasks)
             if news or first:
                 yield tasks_pb2.WatchTasksResponse(tasks=news, revision=seen)
             first = False
-            if all(task.status in TASK_ENDS for task in tasks):
+            if over:
                 return
             await self.model.changed(seen)
 
@@ -289,8 +290,9 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
             return outcome
         outcome.run_id = self.model.by_request_id[run.request_id] = self.model.new_id("run")
         self.model.runs[outcome.run_id] = workflows_pb2.Run(
-            run_id=outcome.run_id, workflow=run.workflow, version=workflow.version, inputs_json=run.inputs_json,
-            state=RunState.RUN_STATE_RUNNING, steps_total=len(workflow.steps), revision=self.model.revision + 1,
+            run_id=outcome.run_id, workflow=run.workflow, version=workflow.version,
+            inputs_json=run.inputs_json, state=RunState.RUN_STATE_RUNNING,
+            steps_total=len(workflow.steps), revision=self.model.revision + 1,
         )  # fmt: skip
         self.model.steps[outcome.run_id] = [
             workflows_pb2.RunStep(
@@ -331,8 +333,9 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         while True:
             steps = self.model.steps[run.run_id] if run.revision > seen else []
             seen = self.model.revision
+            over = run.state in RUN_ENDS
             yield workflows_pb2.WatchRunResponse(run=run, steps=steps, revision=seen)
-            if run.state in RUN_ENDS:
+            if over:
                 return
             await self.model.changed(seen)
 

@@ -1,0 +1,128 @@
+"""The client covers the contract, and the sync client covers the async one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from scripted_server import ScriptedServer, TaskStatus
+
+import taskyard_client as ty
+from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
+from taskyard_client import AsyncClient, Client, methods, new_task
+from taskyard_client.loop_thread import LoopThread
+from taskyard_client.request_ids import RequestIds
+from taskyard_client.transport import Method
+
+
+def test_every_call_of_the_contract_is_there_with_its_types() -> None:
+    ours = {method.path: method for method in vars(methods).values() if isinstance(method, Method)}
+    for module in (tasks_pb2, workflows_pb2, fleet_pb2):
+        for service in module.DESCRIPTOR.services_by_name.values():
+            for call in service.methods:
+                method = ours.pop(f"/{service.full_name}/{call.name}")
+                assert method.request.DESCRIPTOR is call.input_type
+                assert method.response.DESCRIPTOR is call.output_type
+    assert ours == {}
+
+
+def public(kind: type) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(member)
+        for name, member in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and name not in {"close", "close_tasks", "close_runs"}
+    }
+
+
+def test_the_sync_client_has_the_same_methods_with_the_same_arguments() -> None:
+    ours, theirs = public(Client), public(AsyncClient)
+    assert ours.keys() == theirs.keys()
+    for name, signature in theirs.items():
+        assert list(ours[name].parameters)[1:] == list(signature.parameters)[1:], name
+
+
+def test_request_ids_are_ordered_by_time_unique_and_reproducible() -> None:
+    now = iter(range(1_700_000_000_000, 1_700_000_000_100))
+    ids = RequestIds(lambda: next(now), random.Random(1))
+    made = [ids.one() for _ in range(50)]
+    assert made == sorted(made)
+    assert len(set(made)) == 50
+    again = RequestIds(lambda: 1_700_000_000_000, random.Random(1))
+    assert again.one() == made[0]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A scripted server on a loop of its own."""
+    thread = LoopThread("scripted-server")
+
+    async def start() -> ScriptedServer:
+        made = ScriptedServer()
+        made.model.first_status = TaskStatus.TASK_STATUS_SUCCESS
+        await made.start()
+        return made
+
+    running = thread.run(start())
+    yield running
+    thread.run(running.stop())
+    thread.close()
+
+
+def test_the_sync_client_does_the_same(server: ScriptedServer) -> None:
+    with Client(server.address, "t") as client:
+        task = client.submit("x", {"a": 1})
+        assert task.result(10) == {}
+        assert task.status().task_id == task.id
+        assert list(task.logs()) == []
+        outcomes = client.submit_many([new_task("x"), new_task("x", priority=0)])
+        assert outcomes[0].handle is not None
+        assert outcomes[0].handle.wait(10).task_type == "x"
+        assert isinstance(outcomes[1].error, ty.InvalidInput)
+        assert len(list(client.list_tasks(page_size=1))) == 2
+        assert next(client.list_tasks(page_size=1)).task_id == outcomes[0].handle.id
+        with pytest.raises(ty.NotFound):
+            client.get_task("no-such")
+        with pytest.raises(ty.AlreadyEnded):
+            task.cancel()
+    client.close()
+    with pytest.raises(ty.ClientClosed):
+        client.submit("x")
+    assert "taskyard-client" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_threads_may_share_a_sync_client(server: ScriptedServer) -> None:
+    with Client(server.address, "t") as client, ThreadPoolExecutor(16) as pool:
+        ids = list(pool.map(lambda at: client.submit(f"t{at}").id, range(200)))
+    assert len(set(ids)) == 200
+    assert [server.model.tasks[task_id].task_type for task_id in ids] == [f"t{at}" for at in range(200)]
+
+
+def test_an_interrupted_caller_leaves_nothing_running() -> None:
+    thread = LoopThread("interrupted")
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def long() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupt() -> None:
+        started.wait(10)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(long())
+    other.join()
+    assert cancelled.wait(10)
+    thread.close()

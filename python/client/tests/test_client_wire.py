@@ -1,0 +1,359 @@
+"""The client against a real gRPC server: every call, lost answers, restarts, silence, and what errors say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from client_fixtures import served
+from scripted_faults import Fault
+from scripted_server import ScriptedServer, TaskStatus
+
+import taskyard_client as ty
+from taskyard.v1 import fleet_pb2, tasks_pb2
+from taskyard_client import AsyncClient, new_run, new_task
+
+
+async def test_submit_wait_result() -> None:
+    async with served() as (server, client):
+        task = await client.submit(
+            "sleep",
+            {"seconds": 1, "text": "é"},
+            params={"a": "b"},
+            priority=3,
+            retry=ty.Retry(max_attempts=5, first_delay=0.25),
+            timeouts=ty.Timeouts(run=90),
+            selector="lang=python",
+            resources=ty.Resources(cpu_millis=500),
+            idempotency_key="key",
+        )
+        sent = server.wire.named("SubmitTasks")[0].tasks[0]
+        assert (sent.task_type, sent.input_json, dict(sent.params)) == (
+            "sleep", '{"seconds":1,"text":"é"}', {"a": "b"}
+        )  # fmt: skip
+        assert (sent.priority, sent.retry.max_attempts, sent.retry.first_delay.nanos) == (3, 5, 250_000_000)
+        assert (sent.timeouts.run_timeout.seconds, sent.placement.selector) == (90, "lang=python")
+        assert (sent.resources.cpu_millis, sent.idempotency_key) == (500, "key")
+        assert not sent.HasField("exclusive")
+        assert len(sent.request_id) == 32
+        await server.model.end(task.id, output='{"slept_seconds":1}')
+        assert await task.result(10) == {"slept_seconds": 1}
+        assert (await task.status()).status == TaskStatus.TASK_STATUS_SUCCESS
+        assert server.wire.calls[0].token == "Bearer secret-token"
+
+
+async def test_concurrent_submissions_share_calls_and_get_their_own_ids() -> None:
+    async with served() as (server, client):
+
+        async def caller(number: int) -> list[tuple[str, str]]:
+            return [(f"{number}-{at}", (await client.submit(f"{number}-{at}")).id) for at in range(10)]
+
+        pairs = [pair for some in await asyncio.gather(*map(caller, range(64))) for pair in some]
+        assert len({task_id for _, task_id in pairs}) == 640
+        assert all(server.model.tasks[task_id].task_type == name for name, task_id in pairs)
+        assert len(server.wire.named("SubmitTasks")) <= 30
+
+
+async def test_one_bad_submission_hurts_only_its_caller_and_names_its_own_field() -> None:
+    async with served() as (_, client):
+        outcomes = await asyncio.gather(
+            client.submit("a"), client.submit("b", priority=11), client.submit("c"), return_exceptions=True
+        )
+        assert [type(each) for each in outcomes] == [ty.TaskHandle, ty.InvalidInput, ty.TaskHandle]
+        bad = outcomes[1]
+        assert isinstance(bad, ty.InvalidInput)
+        assert bad.violations == [ty.Violation("priority", "11 is not 1 to 10; leave it out for 5")]
+
+
+async def test_lists_are_split_and_outcomes_keep_their_order() -> None:
+    async with served() as (server, client):
+        tasks = [new_task("x", priority=0 if at == 700 else None) for at in range(1_100)]
+        outcomes = await client.submit_many(tasks)
+        assert sorted(len(request.tasks) for request in server.wire.named("SubmitTasks")) == [76, 512, 512]
+        assert [at for at, outcome in enumerate(outcomes) if outcome.error] == [700]
+        assert "tasks[700].priority" in str(outcomes[700].error)
+        assert all(not task.request_id for task in tasks)
+        assert await client.submit_many([]) == []
+
+
+async def test_of_a_long_list_only_what_failed_is_told_as_failed() -> None:
+    async with served() as (server, client):
+        bad = Fault(grpc.StatusCode.INTERNAL, "scripted", "BROKEN")
+        server.script("SubmitTasks", bad)
+        outcomes = await client.submit_many(new_task("x") for _ in range(1_000))
+        failed = [outcome for outcome in outcomes if isinstance(outcome.error, ty.ServerError)]
+        assert len(failed) in {488, 512}
+        assert sum(outcome.handle is not None for outcome in outcomes) == 1_000 - len(failed)
+        server.script("SubmitTasks", bad, bad)
+        with pytest.raises(ty.ServerError):
+            await client.submit_many(new_task("x") for _ in range(1_000))
+
+
+async def test_an_atomic_list_is_one_call() -> None:
+    async with served() as (server, client):
+        outcomes = await client.submit_many((new_task("x") for _ in range(600)), atomic=True)
+        assert all(outcome.handle for outcome in outcomes)
+        (request,) = server.wire.named("SubmitTasks")
+        assert request.atomic
+
+
+async def test_a_lost_answer_makes_no_second_task() -> None:
+    async with served() as (server, client):
+        server.script("SubmitTasks", Fault(late=True), Fault(late=True))
+        task = await client.submit("x")
+        assert task.repeated
+        assert list(server.model.tasks) == [task.id]
+        assert len({request.tasks[0].request_id for request in server.wire.named("SubmitTasks")}) == 1
+
+
+async def test_a_submission_given_twice_is_two_tasks() -> None:
+    async with served() as (server, client):
+        same = new_task("x")
+        assert (await client.submit_task(same)).id != (await client.submit_task(same)).id
+        await client.submit_many([same, same])
+        assert len(server.model.tasks) == 4
+
+
+async def test_a_restarted_scheduler_is_found_within_one_call() -> None:
+    async with served() as (server, client):
+        await client.submit("before")
+        await server.stop()
+        call = asyncio.ensure_future(client.submit("after"))
+        await asyncio.sleep(0.15)  # its first attempts meet a closed port
+        await server.start()
+        assert (await call).id in server.model.tasks
+
+
+async def test_a_closed_port_is_said_so_with_the_way_out() -> None:
+    async with served(timeout=2) as (server, client):
+        await server.stop()
+        with pytest.raises(ty.Unavailable) as caught:
+            await client.cluster_status()
+        assert f"not reachable at {server.address}: is it running? `taskyard dev`" in str(caught.value)
+        assert "FleetService.GetClusterStatus, tried 4 times" in str(caught.value)
+
+
+async def test_silence_ends_at_the_deadline_of_the_client() -> None:
+    async with served(timeout=0.2) as (server, client):
+        server.script("GetTask", Fault(silent=True))
+        with pytest.raises(ty.DeadlineExceeded, match="no answer"):
+            await client.get_task("x")
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "says"),
+    [
+        (Fault(grpc.StatusCode.NOT_FOUND, "there is no task x", "TASK_NOT_FOUND"), ty.NotFound, "no task x"),
+        (Fault(grpc.StatusCode.PERMISSION_DENIED, "viewer may not", "ROLE"), ty.PermissionDenied, "viewer"),
+        (Fault(grpc.StatusCode.UNAUTHENTICATED, "expired", "TOKEN"), ty.Unauthenticated, "taskyard token"),
+        (Fault(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", "PENDING_LIMIT"), ty.Overloaded, "full"),
+        (Fault(grpc.StatusCode.FAILED_PRECONDITION, "ended", "ALREADY_ENDED"), ty.AlreadyEnded, "ended"),
+        (Fault(grpc.StatusCode.FAILED_PRECONDITION, "runs", "NOT_ENDED"), ty.WrongState, "runs"),
+        (Fault(grpc.StatusCode.ALREADY_EXISTS, "taken", "X"), ty.AlreadyExists, "taken"),
+        (Fault(grpc.StatusCode.OUT_OF_RANGE, "gone", "X"), ty.Gone, "gone"),
+        (Fault(grpc.StatusCode.INTERNAL, "boom"), ty.ServerError, "INTERNAL"),
+        (
+            Fault(
+                grpc.StatusCode.INVALID_ARGUMENT, "bad", "INVALID_INPUT", violations={"task_id": "is empty"}
+            ),
+            ty.InvalidInput,
+            "task_id: is empty",
+        ),
+    ],
+)
+async def test_each_status_is_its_own_exception(fault: Fault, kind: type[Exception], says: str) -> None:
+    async with served() as (server, client):
+        server.script("GetTask", fault)
+        with pytest.raises(kind, match=says) as caught:
+            await client.get_task("x")
+        assert isinstance(caught.value, ty.TaskyardError)
+        assert caught.value.method == "TaskService.GetTask"
+        assert caught.value.reason == (fault.reason or "")
+
+
+async def test_overload_is_waited_out() -> None:
+    async with served() as (server, client):
+        server.script("SubmitTasks", Fault(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", "X", retry_after=0.2))
+        assert (await client.submit("x")).id
+
+
+async def test_lists_follow_pages_and_stop_at_the_limit() -> None:
+    async with served() as (server, client):
+        ids = [(await client.submit("x")).id for _ in range(7)][::-1]
+        assert [task.task_id async for task in client.list_tasks(page_size=3)] == ids
+        assert len(server.wire.named("ListTasks")) == 3
+        assert [task.task_id async for task in client.list_tasks(page_size=3, limit=4)] == ids[:4]
+        assert [task.task_id async for task in client.list_tasks(limit=0)] == []
+
+
+async def test_cancel_retry_explain() -> None:
+    async with served() as (server, client):
+        task = await client.submit("odd")
+        assert (await client.explain(task.id)).reasons[0].code == "NO_WORKER_FOR_TYPE"
+        assert await task.cancel("enough") == TaskStatus.TASK_STATUS_CANCELLED
+        assert server.wire.named("CancelTask")[0].reason == "enough"
+        assert server.wire.named("CancelTask")[0].request_id
+        with pytest.raises(ty.AlreadyEnded):
+            await task.cancel()
+        assert await client.retry_task(task.id) == TaskStatus.TASK_STATUS_QUEUED
+        with pytest.raises(ty.WrongState):
+            await client.retry_task(task.id)
+
+
+async def test_logs_by_pages_and_as_they_come_over_a_cut() -> None:
+    async with served() as (server, client):
+        task = await client.submit("x")
+        server.model.logs[task.id] = [
+            tasks_pb2.StoredLogLine(
+                attempt=attempt, line=line, content=tasks_pb2.LogLine(text=f"{attempt}.{line}")
+            )
+            for attempt in (1, 2)
+            for line in range(3)
+        ]
+        wanted = ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"]
+        assert [line.content.text async for line in task.logs()] == wanted
+        server.script("StreamLogs", Fault(after=2), Fault(after=2))
+        assert [line.content.text async for line in task.logs(follow=True)] == wanted
+
+
+async def test_definitions() -> None:
+    async with served() as (server, client):
+        made = await client.create_definition(tasks_pb2.TaskDefinition(name="n", task_type="shell"))
+        assert made.number == 1
+        with pytest.raises(ty.AlreadyExists):
+            await client.create_definition(made)
+        made.description = "new"
+        assert (await client.update_definition(made)).description == "new"
+        assert (await client.get_definition("n")).description == "new"
+        assert [each.name async for each in client.list_definitions()] == ["n"]
+        task = await client.trigger("n", {"a": 1})
+        assert server.model.tasks[task.id].input_json == '{"a":1}'
+        await client.delete_definition("n")
+        assert [each.name async for each in client.list_definitions()] == []
+
+
+async def test_workflows_and_runs(two_steps: Any) -> None:
+    async with served() as (server, client):
+        stored = await client.apply_workflow(two_steps)
+        assert (stored.workflow.version, stored.changed) == (1, True)
+        assert not (await client.apply_workflow(two_steps)).changed
+        assert (await client.get_workflow("two")).steps[1].needs == ["a"]
+        assert [each.name async for each in client.list_workflows()] == ["two"]
+        run = await client.start_run("two", {"x": 1})
+        assert (await run.status()).inputs_json == '{"x":1}'
+        assert [each.run_id async for each in client.list_runs()] == [run.id]
+        wait = asyncio.ensure_future(run.result(10))
+        await server.model.set_run(run.id, server_state("SUCCEEDED"), output_json='{"y":2}')
+        assert await wait == {"y": 2}
+        with pytest.raises(ty.AlreadyEnded):
+            await run.cancel()
+        with pytest.raises(ty.NotFound, match="taskyard workflow list"):
+            await client.start_run("other")
+        outcomes = await client.start_runs([new_run("two"), new_run("other"), new_run("two")])
+        assert [outcome.handle is not None for outcome in outcomes] == [True, False, True]
+
+
+def server_state(name: str) -> Any:
+    from scripted_server import RunState
+
+    return RunState.Value(f"RUN_STATE_{name}")
+
+
+async def test_a_run_that_fails_and_one_that_takes_too_long(two_steps: Any) -> None:
+    async with served() as (server, client):
+        await client.apply_workflow(two_steps)
+        run = await client.start_run("two")
+        with pytest.raises(ty.DeadlineExceeded, match="0 of 2 steps"):
+            await run.wait(0.1)
+        await server.model.set_run(run.id, server_state("FAILED"), error_message="step `b` failed")
+        with pytest.raises(ty.RunFailed, match="ended FAILED: step `b` failed"):
+            await run.result(10)
+
+
+async def test_watching_a_run_goes_on_over_a_cut(two_steps: Any) -> None:
+    async with served() as (server, client):
+        await client.apply_workflow(two_steps)
+        run = await client.start_run("two")
+        server.script("WatchRun", Fault(after=1))
+        states: list[int] = []
+        async for change in run.watch():
+            states.append(change.run.state)
+            if len(states) == 2:
+                await server.model.set_run(run.id, server_state("CANCELLED"))
+        assert states[-1] == server_state("CANCELLED")
+        assert [request.after_revision > 0 for request in server.wire.named("WatchRun")] == [False, True]
+
+
+async def test_concurrent_starts_share_calls(two_steps: Any) -> None:
+    async with served() as (server, client):
+        await client.apply_workflow(two_steps)
+        runs = await asyncio.gather(*(client.start_run("two") for _ in range(50)))
+        assert len({run.id for run in runs}) == 50
+        assert len(server.wire.named("StartRuns")) == 1
+
+
+async def test_fleet() -> None:
+    async with served() as (server, client):
+        server.model.workers.append(fleet_pb2.Worker(worker_id="w"))
+        server.model.queues.append(fleet_pb2.Queue(task_type="shell", waiting=3))
+        server.model.status.workers_healthy = 1
+        assert [each.worker_id async for each in client.workers()] == ["w"]
+        assert (await client.get_worker("w")).worker_id == "w"
+        assert [each.waiting async for each in client.queues()] == [3]
+        assert (await client.cluster_status()).workers_healthy == 1
+
+
+@pytest.mark.parametrize("bad", ["", "localhost", "http://x:1", "x:0", "x:99999", "a b:1", "::1:9"])
+def test_a_bad_address_is_refused_by_name(bad: str) -> None:
+    with pytest.raises(ty.InvalidInput, match="host:port"):
+        AsyncClient(bad, None)
+
+
+def test_missing_certificates_are_said_so() -> None:
+    with pytest.raises(ty.InvalidInput, match=r"ca: the certificates in /no/such"):
+        AsyncClient("x:1", None, ca="/no/such")
+
+
+@pytest.mark.parametrize("bad", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
+async def test_input_that_is_not_json_never_leaves(bad: dict[str, Any]) -> None:
+    async with served() as (server, client):
+        with pytest.raises(ty.InvalidInput, match="input: cannot be written as JSON"):
+            await client.submit("x", bad)
+        assert server.wire.calls == []
+
+
+async def test_every_mutating_call_carries_a_request_id(two_steps: Any) -> None:
+    async with served() as (server, client):
+        await client.apply_workflow(two_steps)
+        task, run = await client.submit("x"), await client.start_run("two")
+        await client.submit_many([new_task("x")])
+        await client.start_runs([new_run("two")])
+        await task.cancel()
+        await client.retry_task(task.id)
+        await run.cancel()
+        made = await client.create_definition(tasks_pb2.TaskDefinition(name="n", task_type="x"))
+        await client.update_definition(made)
+        await client.trigger("n")
+        await client.delete_definition("n")
+        ids = [
+            each.request_id
+            for call in server.wire.calls
+            for each in getattr(call.request, "tasks", None)
+            or getattr(call.request, "runs", None)
+            or [call.request]
+        ]
+        assert all(ids)
+        assert len(set(ids)) == len(server.wire.calls)
+
+
+async def test_a_closed_client_says_so() -> None:
+    async with ScriptedServer() as server:
+        client = AsyncClient(server.address, None)
+        await client.close()
+        await client.close()
+        with pytest.raises(ty.ClientClosed):
+            await client.submit("x")
+        with pytest.raises(ty.ClientClosed):
+            await client.cluster_status()
