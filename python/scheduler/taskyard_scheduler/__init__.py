@@ -1,1 +1,3 @@
 """The Taskyard scheduler: triggers, dispatch, retries, leader election."""
+
+__version__ = "0.1.0"

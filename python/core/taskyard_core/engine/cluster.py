@@ -67,8 +67,6 @@ class Cluster:
         self.dirty_runs: dict[str, LiveRun] = {}
         self.batch = Batch()
         self.epochs = 0
-        self.ended_counts: dict[tuple[str, int], int] = {}
-        self.run_ended_counts: dict[tuple[str, int], int] = {}
         self.observe: Callable[[str, int, int], None] | None = None  # (machine, from, to), for tests
 
     # Instances.
@@ -229,10 +227,7 @@ class Cluster:
 
     def count_end(self, instance: Instance) -> None:
         """Counts an instance that has ended."""
-        key = (instance.tenant, instance.state)
-        self.ended_counts[key] = self.ended_counts.get(key, 0) + 1
-        if instance.attempt:
-            self.batch.ended.append((instance.task_type, instance.state, instance.duration_ms))
+        self.batch.ended.append((instance.tenant, instance.task_type, instance.state, instance.duration_ms))
 
     def remember_request(self, tenant: str, request_id: str, id: str, digest: bytes | None) -> None:
         """Keeps an answered request id; the oldest are left to SQL."""

@@ -53,7 +53,7 @@ class Batch:
 
     `frames` by stream; `closes` are (stream, reason) of streams to be ended; `answers` are (reply, value);
     `touched` and `touched_runs` are what watchers may want to see, as committed; `ended` are
-    (task type, status, milliseconds) for the metrics.
+    (tenant, task type, state, milliseconds) of instances and `ended_runs` (tenant, state) of runs, to be counted.
     """
 
     changes: Changes = field(default_factory=Changes)
@@ -62,7 +62,8 @@ class Batch:
     closes: list[tuple[object, str]] = field(default_factory=list)
     touched: list[tuple[Instance, Row]] = field(default_factory=list)
     touched_runs: list[Row] = field(default_factory=list)
-    ended: list[tuple[str, int, int]] = field(default_factory=list)
+    ended: list[tuple[str, str, int, int]] = field(default_factory=list)
+    ended_runs: list[tuple[str, int]] = field(default_factory=list)
 
     def outgoing(self, stream: object, worker_id: str) -> Outgoing:
         """Returns what goes to a stream, to be added to."""

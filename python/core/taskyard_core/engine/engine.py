@@ -25,7 +25,7 @@ from taskyard_core.engine.events import (
     Submit,
     WorkerFrame,
 )
-from taskyard_core.engine.explain import WaitReason, explain
+from taskyard_core.engine.explain import WaitReason, explain, explain_step
 from taskyard_core.engine.sessions import Standing
 from taskyard_core.ids import IdSource
 from taskyard_core.records import CANCELLED, ENDED, Instance, Row, TaskState
@@ -99,6 +99,17 @@ class Engine:
         self._at(now_ms)
         instance = self.cluster.instances.get(task_id)
         return None if instance is None or instance.phase == ENDED else explain(self.cluster, instance)
+
+    def explain_stored(self, instance: Instance, now_ms: int) -> list[WaitReason]:
+        """Returns why an instance that waits in SQL only has not ended."""
+        self._at(now_ms)
+        return explain(self.cluster, instance)
+
+    def explain_step(self, run_id: str, step_id: str, now_ms: int) -> list[WaitReason] | None:
+        """Returns why a step of a live run has no instance yet; None for a run that is not in memory."""
+        self._at(now_ms)
+        run = self.cluster.runs.get(run_id)
+        return None if run is None else explain_step(run, run.plan.graph.index[step_id])
 
     # Recovery: before the first event of a term.
 

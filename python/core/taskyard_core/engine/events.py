@@ -122,7 +122,7 @@ class Hello:
     attempts: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """The end of an attempt as a worker tells it. `status` is a number of `taskyard.v1.TaskStatus`."""
 
@@ -136,7 +136,7 @@ class Result:
     metadata_json: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """What a running attempt tells of itself. `checkpoint` None: no new one."""
 

@@ -174,8 +174,7 @@ def _finish_if_done(c: Cluster, run: LiveRun) -> None:
         run.error_message = _first_failure(run)
     move_run(c, run, state)
     run.ended_at = c.now
-    key = (run.tenant, int(state))
-    c.run_ended_counts[key] = c.run_ended_counts.get(key, 0) + 1
+    c.batch.ended_runs.append((run.tenant, int(state)))
     del c.runs[run.id]
 
 

@@ -1,0 +1,311 @@
+"""One term of leadership: events go into the engine, batches into the store, effects out when they are committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+from taskyard_core.engine import Batch, Engine, Event, Standing
+from taskyard_core.engine.events import Heartbeat
+from taskyard_core.engine.recovery import refill, refills
+from taskyard_core.records import Row
+from taskyard_core.transitions import WorkerState
+from taskyard_service.errors import ResourceExhausted, ServiceError, Unavailable
+from taskyard_service.metrics import Metrics
+
+from taskyard_scheduler.clock import Clock
+from taskyard_scheduler.definitions import Definitions
+from taskyard_scheduler.egress.assignments import frame
+from taskyard_scheduler.metrics import STATUS_NAMES
+from taskyard_scheduler.store.port import Deposed, RowsRefused, Store, StoreUnavailable
+from taskyard_scheduler.streams import WorkerStream
+from taskyard_scheduler.watches import Watches
+
+RETRY_FIRST_S = 0.05
+RETRY_CAP_S = 2.0
+STALL_LIMIT_S = 5.0
+"""After so long without a successful commit new submissions are refused, so that they do not pile up in memory."""
+REFILL_ROWS = 2_500
+
+Remember = Callable[[Any], Row | None]
+
+
+class Leader:
+    """The scheduler while it leads.
+
+    Ordering: `handle` and `ask` act on memory at once and in the order of the calls; whatever an event entails leaves
+    the process only after the commit that holds it. One commit is in flight at a time; events of the meantime share
+    the next.
+    """
+
+    def __init__(
+        self,
+        *,
+        scheduler_id: str,
+        term: int,
+        engine: Engine,
+        definitions: Definitions,
+        store: Store,
+        clock: Clock,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        lease_ms: int,
+        grace_ms: int,
+    ) -> None:
+        self.scheduler_id = scheduler_id
+        self.term = term
+        self.engine = engine
+        self.definitions = definitions
+        self.store = store
+        self.clock = clock
+        self.watches = Watches()
+        self.committed_revision = engine.cluster.revision
+        self.ended_counts: dict[tuple[str, int], int] = {}  # by tenant and TaskState, committed in this term
+        self.run_ended_counts: dict[tuple[str, int], int] = {}  # by tenant and RunState
+        self._metrics = metrics
+        self._log = log
+        self._lease_ms = lease_ms
+        self._grace_ms = grace_ms
+        self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+        self._stalled_since: float | None = None
+        self._ended: str | None = None
+        self._waiting: dict[asyncio.Future[Any], None] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # Events.
+
+    def handle(self, event: Event) -> Standing:
+        """Takes in an event whose effects need no answer. Returns what the engine makes of a worker's word."""
+        self._check_open()
+        verdict = self.engine.handle(event, self.clock.now())
+        if not isinstance(event, Heartbeat) or self.engine.cluster.active:
+            self._wake.set()
+        return verdict
+
+    def future(self) -> asyncio.Future[Any]:
+        """Returns what an event carries as its reply; it is answered after the commit, or fails with the leadership."""
+        self._check_open()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = None
+        future.add_done_callback(self._forget)
+        return future
+
+    def _forget(self, future: asyncio.Future[Any]) -> None:
+        self._waiting.pop(future, None)
+
+    async def ask(self, event: Event, remember: Remember | None = None) -> Any:
+        """Takes in an event that has a reply made by `future`; returns its answer once it is committed.
+
+        Args:
+            event: The event.
+            remember: Makes of the answer a row of REQUEST_COLUMNS that is written in the same commit, or None.
+        """
+        self.handle(event)
+        reply = event.reply  # type: ignore[union-attr]  # only events that have one are asked
+        if remember is not None:
+            answers = self.engine.cluster.batch.answers
+            value = next((value for to, value in reversed(answers) if to is reply), None)
+            row = remember(value)
+            if row is not None:
+                self.engine.cluster.batch.changes.request_inserts.append(row)
+        return await reply  # type: ignore[misc]  # it is the future that `future` made
+
+    async def committed(self) -> None:
+        """Returns when what has been put into the present batch by hand is committed."""
+        future = self.future()
+        self.engine.cluster.batch.answers.append((future, None))
+        self._wake.set()
+        await future
+
+    def admit(self, count: int) -> None:
+        """Lets new work in, or says why not.
+
+        Raises:
+            Unavailable: the database has not taken a commit for a while.
+            ResourceExhausted: the cluster has as many live tasks as it may.
+        """
+        self._check_open()
+        stalled = self._stalled_since
+        if stalled is not None and asyncio.get_running_loop().time() - stalled > STALL_LIMIT_S:
+            raise Unavailable("DATABASE_UNAVAILABLE", "the database does not answer; nothing new is taken: try again")
+        limit = self.engine.cluster.limits.pending_limit
+        live = self.engine.cluster.live_count()
+        if live + count > limit:
+            raise ResourceExhausted(
+                "PENDING_LIMIT",
+                f"{live} tasks have not ended and {limit} may: try again when some have",
+                metadata={"live": str(live), "limit": str(limit)},
+                retry_after_s=1.0,
+            )
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise Unavailable("NOT_LEADER", f"this scheduler does not lead any more ({self._ended}): try again")
+
+    # The loop.
+
+    async def run(self) -> str:
+        """Commits until the term ends; returns why it did.
+
+        Cancelling it ends the term as well.
+        """
+        self._arm()
+        reason = "stopped"
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                self._idle.clear()
+                await self._drain()
+                self._idle.set()
+        except Deposed as error:
+            reason = "deposed"
+            self._log.warning("deposed", error=str(error))
+            return reason
+        finally:
+            self._end(reason)
+
+    async def _drain(self) -> None:
+        """Commits batch after batch until there is nothing to write or to send."""
+        while True:
+            batch = self.engine.seal()
+            self._arm()
+            if batch.changes.revision:
+                await self._commit(batch)
+            elif batch.answers or batch.frames or batch.closes:
+                self._carry_out(batch, self._encode(batch))
+            else:
+                return
+            await self._refill()
+
+    async def _commit(self, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+        await asyncio.sleep(0)  # the store's thread starts now; frames are made meanwhile
+        frames = self._encode(batch)
+        delay = RETRY_FIRST_S
+        while True:
+            try:
+                await commit
+                break
+            except RowsRefused as error:
+                frames = self._drop(batch, error)
+            except StoreUnavailable as error:
+                self._stalled_since = self._stalled_since or started
+                self._log.warning("commit failed, trying again", error=str(error), wait_s=delay)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, RETRY_CAP_S)
+            commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+        self._stalled_since = None
+        self._metrics.commit_seconds.observe(loop.time() - started)
+        changes = batch.changes
+        self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
+        self._carry_out(batch, frames)
+
+    def _drop(self, batch: Batch, error: RowsRefused) -> dict[WorkerStream, list[Any]]:
+        for row in error.rows:
+            self._log.error("the database refused a row", kind=row.kind, key=row.key, reason=row.reason)
+            self.engine.drop_refused(batch, row.kind, row.key, row.reason)
+        return self._encode(batch)
+
+    def _encode(self, batch: Batch) -> dict[WorkerStream, list[Any]]:
+        return {
+            stream: frame(outgoing, self._lease_ms, self._grace_ms)  # type: ignore[misc]
+            for stream, outgoing in batch.frames.items()
+        }
+
+    def _carry_out(self, batch: Batch, frames: dict[WorkerStream, list[Any]]) -> None:
+        for stream, ready in frames.items():
+            stream.send(ready)
+            self._metrics.frames_sent.inc(len(ready))
+        for stream, reason in batch.closes:
+            stream.close(reason)  # type: ignore[attr-defined]  # every stream given to the engine is a WorkerStream
+        for future, value in batch.answers:
+            if not future.done():  # type: ignore[attr-defined]  # every reply given to the engine is a future
+                future.set_result(value)  # type: ignore[attr-defined]
+        self.watches.publish(batch.changes.revision, batch.touched, batch.touched_runs)
+        self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        self.committed_revision = batch.changes.revision or self.committed_revision
+        for tenant, task_type, state, milliseconds in batch.ended:
+            self.ended_counts[tenant, state] = self.ended_counts.get((tenant, state), 0) + 1
+            self._metrics.observe_task(task_type, STATUS_NAMES[state], milliseconds / 1000)
+        for key in batch.ended_runs:
+            self.run_ended_counts[key] = self.run_ended_counts.get(key, 0) + 1
+
+    async def _refill(self) -> None:
+        for queue in refills(self.engine.cluster):
+            order, id = queue.floor or (0, "")
+            after = (order, id[:-1])  # a prefix sorts before the id itself: the floor's own row is read too
+            try:
+                rows = await self.store.load_ready(queue.tenant, queue.key, after, REFILL_ROWS)
+            except StoreUnavailable as error:
+                self._log.warning("refill failed, trying again", error=str(error))
+                queue.refilling = False
+                asyncio.get_running_loop().call_later(1.0, self._wake.set)
+                continue
+            refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
+            self._wake.set()
+
+    # Time.
+
+    def _arm(self) -> None:
+        """Sets the timer to the engine's next deadline."""
+        deadline = self.engine.next_deadline()
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = max(0, deadline - self.clock.now()) / 1000
+        self._timer_at = deadline
+        self._timer = asyncio.get_running_loop().call_later(wait + 0.0005, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.engine.tick(self.clock.now())
+        self._wake.set()
+        self._arm()
+
+    # The end.
+
+    async def quiesce(self, timeout_s: float) -> None:
+        """Takes in nothing more and returns when everything taken in is committed, or after the timeout."""
+        self._ended = self._ended or "it is stopping"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._wake.is_set() or not self._idle.is_set():
+                    await asyncio.sleep(0.002)
+
+    def _end(self, reason: str) -> None:
+        self._ended = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        for worker in self.engine.cluster.fleet.workers.values():
+            if isinstance(worker.stream, WorkerStream):
+                worker.stream.close("NOT_LEADER")
+        self.watches.end_all("NOT_LEADER")
+        for future in list(self._waiting):
+            if not future.done():
+                future.set_exception(_unknown_outcome())
+
+    def workers_healthy(self) -> int:
+        """Returns how many workers take tasks."""
+        return sum(worker.state == WorkerState.HEALTHY for worker in self.engine.cluster.fleet.workers.values())
+
+    def stalled(self) -> bool:
+        """Tells whether the database does not take commits."""
+        return self._stalled_since is not None
+
+
+def _unknown_outcome() -> ServiceError:
+    return Unavailable(
+        "OUTCOME_UNKNOWN", "this scheduler stopped leading before the answer was certain: repeat the same request"
+    )

@@ -1,0 +1,191 @@
+"""`taskyard scheduler`: reads the settings, builds the parts, serves until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+from taskyard.v1 import fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
+from taskyard_core.engine import Limits
+from taskyard_service.access import contract_access
+from taskyard_service.health import Health
+from taskyard_service.http import HttpServer, Reason, probe_routes
+from taskyard_service.identity import TokenVerifier, WeakSecret
+from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
+from taskyard_service.lifecycle import BackgroundTask, Group, signals
+from taskyard_service.logging import adopt_stdlib, make_logger
+from taskyard_service.metrics import Metrics
+from taskyard_service.server import CannotListen, GrpcServer, run
+from taskyard_service.settings import SettingsError
+
+from taskyard_scheduler.election import open_election
+from taskyard_scheduler.figures import keep_figures
+from taskyard_scheduler.grpc_errors import translate
+from taskyard_scheduler.logs import FileLogStore
+from taskyard_scheduler.logs.port import LogStoreError
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.fleet import FleetService
+from taskyard_scheduler.services.tasks import TaskService
+from taskyard_scheduler.services.workers import WorkerService
+from taskyard_scheduler.services.workflows import WorkflowService
+from taskyard_scheduler.settings import SchedulerSettings
+from taskyard_scheduler.store import open_store
+from taskyard_scheduler.store.port import Store, StoreError
+
+SERVICES = (
+    "taskyard.v1.TaskService",
+    "taskyard.v1.WorkflowService",
+    "taskyard.v1.FleetService",
+    "taskyard.v1.WorkerService",
+)
+EXIT_SETTINGS = 64
+EXIT_CANNOT_START = 69
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Runs a scheduler; returns the exit code: 0 stopped as told, 64 bad settings, 69 could not start."""
+    try:
+        settings = SchedulerSettings.load(os.environ if environ is None else environ)
+        verifier = TokenVerifier(settings.secret, wall_ms)
+    except (SettingsError, WeakSecret) as error:
+        print(f"taskyard scheduler: {error}", file=sys.stderr)  # noqa: T201 - before there is a logger
+        return EXIT_SETTINGS
+    return run(lambda: serve(settings, verifier))
+
+
+def wall_ms() -> int:
+    """Returns Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
+    """Serves until a signal or a failure; returns the exit code."""
+    name = settings.scheduler_id or f"{socket.gethostname()}-{os.getpid()}"
+    log = make_logger("scheduler", settings.log_level).bind(scheduler_id=name)
+    adopt_stdlib(log)
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True)
+        store = open_store(settings.database_url(), synchronous=settings.synchronous)
+        await store.open()
+    except (StoreError, OSError, ValueError) as error:
+        log.error("cannot start", error=str(error), database=_shown(settings.database_url()))
+        return EXIT_CANNOT_START
+    try:
+        return await _serve(settings, verifier, store, name, log)
+    except (CannotListen, StoreError, LogStoreError, OSError) as error:
+        log.error("cannot go on", error=str(error))
+        return EXIT_CANNOT_START
+    finally:
+        await store.close()
+
+
+async def _serve(
+    settings: SchedulerSettings, verifier: TokenVerifier, store: Store, name: str, log: FilteringBoundLogger
+) -> int:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    health = Health(SERVICES)
+    logs = FileLogStore(settings.data / "logs", log)
+
+    async def leading(now: bool) -> None:
+        """The log folder and the health service go with leadership."""
+        health.set_serving(False)
+        await (logs.start() if now else logs.stop())
+        health.set_serving(now)
+
+    kind = settings.election_kind()
+    await store.record_election(kind)
+    scheduler = Scheduler(
+        scheduler_id=name,
+        store=store,
+        election=open_election(kind, url=settings.database_url(), data=settings.data),
+        limits=limits_of(settings),
+        wall=wall_ms,
+        rng=random.SystemRandom(),
+        metrics=metrics,
+        log=log,
+        on_leading=leading,
+    )
+    interceptors = [
+        ErrorInterceptor(log, translate=translate, count_error=metrics.count_error),
+        AuthInterceptor(verifier, contract_access(), count_error=metrics.count_error),
+    ]
+    server = GrpcServer(settings.bind, settings.grpc_port, interceptors, stop_grace_s=settings.stop_grace_s)
+    tasks_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(scheduler, logs), server.server)
+    workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(WorkflowService(scheduler), server.server)
+    fleet_pb2_grpc.add_FleetServiceServicer_to_server(FleetService(scheduler), server.server)
+    worker_service = WorkerService(scheduler, logs, settings.heartbeat_interval_s)
+    workers_pb2_grpc.add_WorkerServiceServicer_to_server(worker_service, server.server)
+    health.register(server.server)
+    http = HttpServer(settings.bind, settings.http_port, probe_routes(lambda: readiness(scheduler), registry), log)
+    try:
+        ports = await server.start(), await http.start()
+        announce(settings, name, *ports, log)
+        return await _until_stopped(scheduler, metrics, log)
+    finally:
+        health.shut_down()
+        await server.stop()
+        await http.stop()
+
+
+async def _until_stopped(scheduler: Scheduler, metrics: Metrics, log: FilteringBoundLogger) -> int:
+    group = Group(log)
+    group.add(BackgroundTask("scheduler", scheduler.run))
+    group.add(BackgroundTask("figures", lambda: keep_figures(scheduler, metrics)))
+    with signals(group, log):
+        reason = await group.run()
+    log.info("stopped", reason=reason)
+    return 0
+
+
+def readiness(scheduler: Scheduler) -> list[Reason]:
+    """Returns why this scheduler cannot serve now; nothing when it can."""
+    if not scheduler.leading:
+        return [Reason("NOT_LEADER", "this scheduler does not lead")]
+    if scheduler.leader().stalled():
+        return [Reason("DATABASE_UNAVAILABLE", "the database does not take commits")]
+    return []
+
+
+def limits_of(settings: SchedulerSettings) -> Limits:
+    """Returns the engine's numbers."""
+    return Limits(
+        lease_ms=settings.lease_s * 1000,
+        silence_ms=settings.worker_silence_s * 1000,
+        forget_ms=settings.worker_forgotten_hours * 3_600_000,
+        cancel_grace_ms=settings.cancel_grace_s * 1000,
+        takeover_grace_ms=settings.takeover_grace_s * 1000,
+        pending_limit=settings.pending_limit,
+    )
+
+
+def announce(
+    settings: SchedulerSettings, name: str, grpc_port: int, http_port: int, log: FilteringBoundLogger
+) -> None:
+    """Says where it listens, in the log and in `scheduler.json` of the data directory."""
+    host = "127.0.0.1" if settings.bind in ("0.0.0.0", "::", "") else settings.bind  # noqa: S104 - compared only
+    told = {
+        "scheduler_id": name,
+        "grpc_address": f"{host}:{grpc_port}",
+        "http_address": f"{host}:{http_port}",
+        "pid": os.getpid(),
+    }
+    log.info("listening", **told)
+    path = settings.data / "scheduler.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(told))
+    Path(part).replace(path)
+
+
+def _shown(url: str) -> str:
+    """Returns a database address without its password."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.rsplit(':', 1)[0]}:***{at}{tail}" if at else url

@@ -1,0 +1,126 @@
+"""TaskService, the calls on definitions: create, get, list, update, delete."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.names import check_name
+from taskyard_service.errors import AlreadyExists, FieldViolation, InvalidArgument, NotFound
+from taskyard_service.identity import current_identity
+
+from taskyard_scheduler.filters import DEFINITION_FIELDS, parse_filter
+from taskyard_scheduler.ingress.definitions import read_definition
+from taskyard_scheduler.services.paging import read_name_page
+from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.repeats import first_answer, row_of
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class DefinitionCalls:
+    """Calls on task definitions. The interceptors have checked token and role."""
+
+    _scheduler: Scheduler
+
+    async def CreateTaskDefinition(
+        self, request: pb.CreateTaskDefinitionRequest, context: Any
+    ) -> pb.CreateTaskDefinitionResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.CreateTaskDefinitionResponse)
+        if first is not None:
+            return first
+        definition = read_definition(request.definition)
+        if definition.name in leader.definitions.tasks(tenant):
+            raise AlreadyExists(
+                "DEFINITION_EXISTS", f"there is a task definition {definition.name!r} already: update it instead"
+            )
+        definition.number = leader.definitions.last_number + 1
+        _stamp(definition.create_time, leader)
+        answer = pb.CreateTaskDefinitionResponse(definition=_put(leader, tenant, definition))
+        return await _answer(leader, tenant, request.request_id, request, answer)
+
+    async def UpdateTaskDefinition(
+        self, request: pb.UpdateTaskDefinitionRequest, context: Any
+    ) -> pb.UpdateTaskDefinitionResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.UpdateTaskDefinitionResponse)
+        if first is not None:
+            return first
+        definition = read_definition(request.definition)
+        known = _find(leader, tenant, definition.name)
+        definition.number = known.number
+        definition.create_time.CopyFrom(known.create_time)
+        answer = pb.UpdateTaskDefinitionResponse(definition=_put(leader, tenant, definition))
+        return await _answer(leader, tenant, request.request_id, request, answer)
+
+    async def DeleteTaskDefinition(
+        self, request: pb.DeleteTaskDefinitionRequest, context: Any
+    ) -> pb.DeleteTaskDefinitionResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.DeleteTaskDefinitionResponse)
+        if first is not None:
+            return first
+        _find(leader, tenant, request.name)
+        leader.definitions.drop_task(tenant, request.name)
+        leader.engine.cluster.batch.changes.task_definition_deletes.append((tenant, request.name))
+        return await _answer(leader, tenant, request.request_id, request, pb.DeleteTaskDefinitionResponse())
+
+    async def GetTaskDefinition(
+        self, request: pb.GetTaskDefinitionRequest, context: Any
+    ) -> pb.GetTaskDefinitionResponse:
+        leader = self._scheduler.leader()
+        return pb.GetTaskDefinitionResponse(definition=_find(leader, current_identity().tenant, request.name))
+
+    async def ListTaskDefinitions(
+        self, request: pb.ListTaskDefinitionsRequest, context: Any
+    ) -> pb.ListTaskDefinitionsResponse:
+        leader = self._scheduler.leader()
+        page = read_name_page(request, "name", "definitions")
+        where = parse_filter(request.filter, DEFINITION_FIELDS)
+        tenant = current_identity().tenant
+        rows = await leader.store.list_task_definitions(tenant, where, page.after, page.size + 1)
+        found = [pb.TaskDefinition.FromString(row[3]) for row in rows[: page.size]]
+        token = page.next_token(len(rows), found[-1].name if found else "")
+        return pb.ListTaskDefinitionsResponse(definitions=found, next_page_token=token)
+
+
+def _find(leader: Leader, tenant: str, name: str) -> pb.TaskDefinition:
+    wrong = check_name(name)
+    if wrong is not None:
+        raise InvalidArgument([FieldViolation("name", wrong)])
+    found = leader.definitions.tasks(tenant).get(name)
+    if found is None:
+        raise NotFound("DEFINITION_NOT_FOUND", f"there is no task definition {name!r}", metadata={"name": name})
+    return found
+
+
+def _stamp(time: Timestamp, leader: Leader) -> None:
+    time.FromMilliseconds(leader.clock.now())
+
+
+def _put(leader: Leader, tenant: str, definition: pb.TaskDefinition) -> pb.TaskDefinition:
+    """Keeps a definition in memory and has it written with the next commit."""
+    _stamp(definition.update_time, leader)
+    leader.definitions.put_task(tenant, definition)
+    created = definition.create_time.ToMilliseconds()
+    row = (
+        tenant, definition.name, definition.number, definition.SerializeToString(), created, leader.clock.now(),
+    )  # fmt: skip
+    leader.engine.cluster.batch.changes.task_definition_upserts.append(row)
+    return definition
+
+
+async def _answer(leader: Leader, tenant: str, request_id: str, request: Message, answer: Answer) -> Answer:
+    """Returns the answer once it is committed together with the request id."""
+    row = row_of(leader, tenant, request_id, request, answer)
+    if row is not None:
+        leader.engine.cluster.batch.changes.request_inserts.append(row)
+    await leader.committed()
+    return answer

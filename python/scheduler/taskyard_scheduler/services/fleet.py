@@ -1,0 +1,107 @@
+"""FleetService: workers, queues and the cluster itself, as the leader has them in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskyard.v1 import fleet_pb2 as pb
+from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
+from taskyard_service.errors import NotFound
+from taskyard_service.identity import current_identity
+
+from taskyard_scheduler import __version__
+from taskyard_scheduler.egress.queues import queue_of
+from taskyard_scheduler.egress.workers import worker_of
+from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
+from taskyard_scheduler.services.paging import read_name_page
+from taskyard_scheduler.scheduler import Scheduler
+
+
+class FleetService(fleet_pb2_grpc.FleetServiceServicer):
+    """Calls of operators on the fleet. The interceptors have checked token and role."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def ListWorkers(self, request: pb.ListWorkersRequest, context: Any) -> pb.ListWorkersResponse:
+        tenant = current_identity().tenant
+        page = read_name_page(request, "worker_id", "workers")
+        where = parse_filter(request.filter, WORKER_FIELDS)
+        workers = self._scheduler.leader().engine.cluster.fleet.workers
+        found = []
+        for id in sorted(workers):
+            worker = workers[id]
+            if worker.tenant == tenant and id > page.after:
+                shown = worker_of(worker)
+                if not where or matches(where, _worker_values(shown)):
+                    found.append(shown)
+                    if len(found) > page.size:
+                        break
+        token = page.next_token(len(found), found[page.size - 1].worker_id if len(found) > page.size else "")
+        return pb.ListWorkersResponse(workers=found[: page.size], next_page_token=token)
+
+    async def GetWorker(self, request: pb.GetWorkerRequest, context: Any) -> pb.GetWorkerResponse:
+        worker = self._scheduler.leader().engine.cluster.fleet.workers.get(request.worker_id)
+        if worker is None or worker.tenant != current_identity().tenant:
+            raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")
+        return pb.GetWorkerResponse(worker=worker_of(worker))
+
+    async def ListQueues(self, request: pb.ListQueuesRequest, context: Any) -> pb.ListQueuesResponse:
+        tenant = current_identity().tenant
+        page = read_name_page(request, "task_type", "queues")
+        where = parse_filter(request.filter, QUEUE_FIELDS)
+        queues = [q for q in self._scheduler.leader().engine.cluster.queues.values() if q.tenant == tenant and len(q)]
+        queues.sort(key=lambda queue: queue.key)
+        found = []
+        names = []
+        for queue in queues:
+            shown = queue_of(queue)
+            values = {"task_type": shown.task_type, "selector": shown.selector, "waiting": shown.waiting}
+            if queue.key > page.after and (not where or matches(where, values)):
+                found.append(shown)
+                names.append(queue.key)
+        token = page.next_token(len(found), names[page.size - 1] if len(found) > page.size else "")
+        return pb.ListQueuesResponse(queues=found[: page.size], next_page_token=token)
+
+    async def GetClusterStatus(
+        self, request: pb.GetClusterStatusRequest, context: Any
+    ) -> pb.GetClusterStatusResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        c = leader.engine.cluster
+        status = pb.GetClusterStatusResponse(
+            scheduler_id=self._scheduler.scheduler_id,
+            term=leader.term,
+            version=__version__,
+            revision=leader.committed_revision,
+            tasks_live=c.live_count(),
+            tasks_queued=c.waiting_count(),
+            tasks_in_flight=sum(len(worker.attempts) for worker in c.fleet.workers.values()),
+            runs_live=len(c.runs),
+            workers_healthy=c.fleet.healthy,
+            workers_known=len(c.fleet.workers),
+            database=leader.store.name,
+            tasks_ended={
+                tasks_pb2.TaskStatus.Name(state).removeprefix("TASK_STATUS_"): count
+                for (owner, state), count in leader.ended_counts.items()
+                if owner == tenant
+            },
+            runs_ended={
+                workflows_pb2.RunState.Name(state).removeprefix("RUN_STATE_"): count
+                for (owner, state), count in leader.run_ended_counts.items()
+                if owner == tenant
+            },
+        )
+        status.leader_since_time.FromMilliseconds(c.started_at)
+        return status
+
+
+def _worker_values(worker: pb.Worker) -> dict[str, Any]:
+    return {
+        "worker_id": worker.worker_id,
+        "host": worker.host,
+        "state": pb.WorkerState.Name(worker.state).removeprefix("WORKER_STATE_"),
+        "active_tasks": worker.active_tasks,
+        "build_id": worker.build_id,
+        "protocol": worker.protocol,
+    }

@@ -1,0 +1,97 @@
+"""TaskService, the calls on logs: a page of lines, or lines as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.records import ENDED, INSTANCE_COLUMNS
+from taskyard_service.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
+from taskyard_service.identity import current_identity
+
+from taskyard_scheduler.logs import LogStore
+from taskyard_scheduler.logs.wakeups import Subscription
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.lookups import stored_instance
+
+PAGE_DEFAULT = 1_000
+PAGE_LIMIT = 10_000
+SETTLE_S = 2.0
+"""How long lines are still waited for after the task has ended: results and logs travel apart."""
+_ATTEMPT = INSTANCE_COLUMNS.index("attempt")
+_PHASE = INSTANCE_COLUMNS.index("phase")
+
+
+class LogCalls:
+    """Calls on logs. The interceptors have checked token and role."""
+
+    _scheduler: Scheduler
+    _logs: LogStore
+
+    async def GetLogs(self, request: pb.GetLogsRequest, context: Any) -> pb.GetLogsResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        row = await stored_instance(leader, tenant, request.task_id)
+        attempt = request.attempt or row[_ATTEMPT]
+        if not 0 <= attempt <= row[_ATTEMPT]:
+            said = f"the task has had {row[_ATTEMPT]} attempts, not {attempt}: name one of them, or 0 for the last"
+            raise NotFound("ATTEMPT_NOT_FOUND", said)
+        size = _page_size(request.page_size)
+        after = _after(request.page_token)
+        page = await self._logs.read(tenant, request.task_id, attempt, after, size)
+        token = str(page.lines[-1].line) if page.more and page.lines else ""
+        return pb.GetLogsResponse(lines=page.lines, next_page_token=token)
+
+    async def StreamLogs(self, request: pb.StreamLogsRequest, context: Any) -> AsyncIterator[pb.StreamLogsResponse]:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        await stored_instance(leader, tenant, request.task_id)
+        attempt = max(1, request.after_attempt)
+        after = request.after_line if request.after_attempt else -1
+        with self._logs.changes(tenant, request.task_id) as changes:
+            watch = leader.watches.open([request.task_id], changes.wake)
+            try:
+                while True:
+                    page = await self._logs.read(tenant, request.task_id, attempt, after, PAGE_DEFAULT)
+                    if page.lines:
+                        after = page.lines[-1].line
+                        yield pb.StreamLogsResponse(lines=page.lines)
+                        continue
+                    if watch.ended is not None:
+                        raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the stream")
+                    row = await stored_instance(leader, tenant, request.task_id)
+                    if attempt < row[_ATTEMPT]:
+                        attempt, after = attempt + 1, -1
+                    elif row[_PHASE] != ENDED:
+                        await changes.wait()
+                    elif not await _more(changes):
+                        return
+            finally:
+                leader.watches.close(watch)
+
+
+async def _more(changes: Subscription) -> bool:
+    """Waits for the last lines of a task that has ended; False when none came."""
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            await changes.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _page_size(asked: int) -> int:
+    if not 0 <= asked <= PAGE_LIMIT:
+        raise InvalidArgument([FieldViolation("page_size", f"{asked}: 1 to {PAGE_LIMIT}, or 0 for {PAGE_DEFAULT}")])
+    return asked or PAGE_DEFAULT
+
+
+def _after(token: str) -> int:
+    if not token:
+        return -1
+    if not token.isascii() or not token.isdigit() or len(token) > 18:
+        said = f"{token[:200]!r} is not a token of an earlier answer: begin again without one"
+        raise InvalidArgument([FieldViolation("page_token", said)])
+    return int(token)

@@ -1,0 +1,67 @@
+"""Reading instances and runs for an answer: as committed, and in memory past their end while SQL is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.records import Instance, Row
+from taskyard_service.errors import NotFound
+
+from taskyard_scheduler.leader import Leader
+
+
+async def stored_instance(leader: Leader, tenant: str, task_id: str) -> Row:
+    """Returns the committed row of an instance.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    rows = await leader.store.get_instances(tenant, [task_id])
+    if not rows:
+        raise no_task(task_id)
+    return rows[0]
+
+
+async def stored_run(leader: Leader, tenant: str, run_id: str) -> Row:
+    """Returns the committed row of a run.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    row = await leader.store.get_run(tenant, run_id)
+    if row is None:
+        raise no_run(run_id)
+    return row
+
+
+def no_task(task_id: str) -> NotFound:
+    """Returns the error for an unknown instance."""
+    return NotFound("TASK_NOT_FOUND", f"there is no task {task_id[:200]!r}", metadata={"task_id": task_id[:200]})
+
+
+def no_run(run_id: str) -> NotFound:
+    """Returns the error for an unknown run."""
+    return NotFound("RUN_NOT_FOUND", f"there is no run {run_id[:200]!r}", metadata={"run_id": run_id[:200]})
+
+
+@asynccontextmanager
+async def held(leader: Leader, tenant: str, task_id: str) -> AsyncIterator[Instance]:
+    """Gives an instance to act on: the one in memory, else one made of its row, which nothing can outdate meanwhile.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    c = leader.engine.cluster
+    c.pin(task_id)
+    try:
+        instance = c.instances.get(task_id)
+        if instance is None:
+            row = await stored_instance(leader, tenant, task_id)
+            instance = c.instances.get(task_id) or instance_from_row(row)
+        if instance.tenant != tenant:
+            raise no_task(task_id)
+        yield instance
+    finally:
+        c.unpin(task_id)

@@ -1,0 +1,157 @@
+"""TaskService, the calls on instances: submit, get, list, cancel, retry, explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.engine.events import Accepted, Cancel, Refused, Retry, Submit
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.records import ENDED, INSTANCE_COLUMNS, RUN_COLUMNS, Instance
+from taskyard_service.errors import FailedPrecondition, NotFound
+from taskyard_service.identity import current_identity
+
+from taskyard_scheduler.egress.explain import explanation
+from taskyard_scheduler.egress.instances import attempts_of, brief, task_from_row
+from taskyard_scheduler.egress.refusals import refusal
+from taskyard_scheduler.filters import TASK_FIELDS, parse_filter
+from taskyard_scheduler.services.paging import read_time_page
+from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
+from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.known import look_up
+from taskyard_scheduler.services.lookups import held, stored_instance
+from taskyard_scheduler.services.repeats import first_answer, row_of
+
+REASON_LIMIT = 1_000
+
+
+class TaskCalls:
+    """Calls on instances. The interceptors have checked token and role."""
+
+    _scheduler: Scheduler
+
+    async def SubmitTasks(self, request: pb.SubmitTasksRequest, context: Any) -> pb.SubmitTasksResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        tasks = read_tasks(request, leader.definitions.tasks(tenant))
+        leader.admit(len(tasks))
+        known = await look_up(leader, "instance", tenant, tasks)
+        outcomes = await leader.ask(Submit(leader.future(), tenant, tasks, known, request.atomic))
+        answers = []
+        for task, outcome in zip(request.tasks, outcomes, strict=True):
+            if type(outcome) is Accepted:
+                answers.append(
+                    pb.SubmitOutcome(
+                        request_id=task.request_id, task_id=outcome.id, repeated_request=outcome.repeated
+                    )
+                )
+            else:
+                answers.append(pb.SubmitOutcome(request_id=task.request_id, refusal=refusal(outcome)))
+        self._scheduler.count_submissions(outcomes)
+        return pb.SubmitTasksResponse(outcomes=answers)
+
+    async def TriggerTask(self, request: pb.TriggerTaskRequest, context: Any) -> pb.TriggerTaskResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        definition = leader.definitions.tasks(tenant).get(request.name)
+        if definition is None:
+            raise NotFound("DEFINITION_NOT_FOUND", f"there is no task definition {request.name[:200]!r}")
+        leader.admit(1)
+        task = read_trigger(request, definition)
+        known = await look_up(leader, "instance", tenant, [task])
+        (outcome,) = await leader.ask(Submit(leader.future(), tenant, [task], known))
+        if isinstance(outcome, Refused):
+            raise FailedPrecondition(outcome.reason, outcome.message)
+        return pb.TriggerTaskResponse(task_id=outcome.id)
+
+    async def GetTask(self, request: pb.GetTaskRequest, context: Any) -> pb.GetTaskResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        row = await stored_instance(leader, tenant, request.task_id)
+        earlier = await leader.store.get_attempts(tenant, request.task_id)
+        live = leader.engine.cluster.instances.get(request.task_id)
+        return pb.GetTaskResponse(task=task_from_row(row, live), attempts=attempts_of(row, earlier))
+
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Any) -> pb.ListTasksResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        page = read_time_page(request, "tasks")
+        where = parse_filter(request.filter, TASK_FIELDS)
+        rows = await leader.store.list_instances(
+            tenant, where, page.after, page.size + 1, newest_first=page.newest_first
+        )
+        live = leader.engine.cluster.instances
+        tasks = [brief(task_from_row(row, live.get(row[1]))) for row in rows[: page.size]]
+        return pb.ListTasksResponse(tasks=tasks, next_page_token=page.next_token(rows, INSTANCE_COLUMNS))
+
+    async def CancelTask(self, request: pb.CancelTaskRequest, context: Any) -> pb.CancelTaskResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.CancelTaskResponse)
+        if first is not None:
+            return first
+        async with held(leader, tenant, request.task_id) as instance:
+            event = Cancel(leader.future(), request.task_id, request.reason[:REASON_LIMIT], instance)
+
+            def remember(state: Any) -> Any:
+                if isinstance(state, Refused):
+                    return None
+                answer = pb.CancelTaskResponse(status=int(state))
+                return row_of(leader, tenant, request.request_id, request, answer)
+
+            state = await leader.ask(event, remember)
+        _check(state, request.task_id)
+        return pb.CancelTaskResponse(status=int(state))
+
+    async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.RetryTaskResponse)
+        if first is not None:
+            return first
+        async with held(leader, tenant, request.task_id) as instance:
+            event = Retry(leader.future(), request.task_id, instance)
+            await _add_run(leader, tenant, instance, event)
+
+            def remember(state: Any) -> Any:
+                if isinstance(state, Refused):
+                    return None
+                answer = pb.RetryTaskResponse(status=int(state))
+                return row_of(leader, tenant, request.request_id, request, answer)
+
+            state = await leader.ask(event, remember)
+        _check(state, request.task_id)
+        return pb.RetryTaskResponse(status=int(state))
+
+    async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.ExplainTaskResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        live = leader.engine.cluster.instances.get(request.task_id)
+        if live is not None and live.tenant == tenant and live.phase != ENDED:
+            reasons = leader.engine.explain(request.task_id, leader.clock.now()) or []
+            return explanation(live, reasons)
+        row = await stored_instance(leader, tenant, request.task_id)
+        instance = instance_from_row(row)
+        if instance.phase == ENDED:
+            return explanation(instance, [])
+        return explanation(instance, leader.engine.explain_stored(instance, leader.clock.now()))
+
+
+def _check(state: Any, task_id: str) -> None:
+    if isinstance(state, Refused):
+        raise FailedPrecondition(state.reason, state.message, metadata={"task_id": task_id})
+
+
+async def _add_run(leader: Leader, tenant: str, instance: Instance, event: Retry) -> None:
+    """Adds what a retry needs to know of a step's run that is not in memory."""
+    if not instance.run_id or instance.run_id in leader.engine.cluster.runs:
+        return
+    row = await leader.store.get_run(tenant, instance.run_id)
+    if row is None:
+        return
+    values = dict(zip(RUN_COLUMNS, row, strict=True))
+    await leader.definitions.fetch(tenant, values["workflow"], values["version"])
+    steps = await leader.store.run_instances(tenant, instance.run_id)
+    event.run_row = row
+    event.run_instances = [instance_from_row(step) for step in steps]

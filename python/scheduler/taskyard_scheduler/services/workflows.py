@@ -1,0 +1,190 @@
+"""WorkflowService: workflows are stored, runs are started, looked at and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from taskyard.v1 import workflows_pb2 as pb
+from taskyard.v1 import workflows_pb2_grpc
+from taskyard_core.engine.events import Accepted, CancelRun, Refused, StartRuns
+from taskyard_core.records import RUN_COLUMNS, Row
+from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
+from taskyard_service.identity import current_identity
+
+from taskyard_scheduler.egress.refusals import refusal
+from taskyard_scheduler.egress.runs import run_from_row, step_from_instance, steps_of
+from taskyard_scheduler.filters import RUN_FIELDS, WORKFLOW_FIELDS, parse_filter
+from taskyard_scheduler.services.paging import read_name_page, read_time_page
+from taskyard_scheduler.ingress.runs import read_runs
+from taskyard_scheduler.ingress.workflows import content_hash, merge_definitions, read_workflow
+from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.known import look_up
+from taskyard_scheduler.services.lookups import no_run, stored_run
+from taskyard_scheduler.services.repeats import first_answer, row_of
+
+REASON_LIMIT = 1_000
+_ENDED_AT = RUN_COLUMNS.index("ended_at")
+_REVISION = RUN_COLUMNS.index("revision")
+_WORKFLOW = RUN_COLUMNS.index("workflow")
+_VERSION = RUN_COLUMNS.index("version")
+
+
+class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
+    """Calls of clients on workflows and runs. The interceptors have checked token and role."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def ApplyWorkflow(self, request: pb.ApplyWorkflowRequest, context: Any) -> pb.ApplyWorkflowResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.ApplyWorkflowResponse)
+        if first is not None:
+            return first
+        definitions = leader.definitions.tasks(tenant)
+        read_workflow(tenant, request.workflow, definitions)
+        workflow = merge_definitions(request.workflow, definitions)
+        digest = content_hash(workflow)
+        version, known = leader.definitions.newest(tenant, workflow.name)
+        if known == digest and version:
+            row = await leader.store.get_workflow(tenant, workflow.name, version)
+            if row is not None:
+                return pb.ApplyWorkflowResponse(workflow=pb.Workflow.FromString(row[3]), changed=False)
+        workflow.version = version + 1
+        workflow.create_time.FromMilliseconds(leader.clock.now())
+        answer = pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
+        row = (
+            tenant, workflow.name, workflow.version, workflow.SerializeToString(), digest, leader.clock.now(),
+        )  # fmt: skip
+        leader.definitions.take_workflow(row)
+        changes = leader.engine.cluster.batch.changes
+        changes.workflow_inserts.append(row)
+        repeat = row_of(leader, tenant, request.request_id, request, answer)
+        if repeat is not None:
+            changes.request_inserts.append(repeat)
+        await leader.committed()
+        return answer
+
+    async def GetWorkflow(self, request: pb.GetWorkflowRequest, context: Any) -> pb.GetWorkflowResponse:
+        leader = self._scheduler.leader()
+        row = await leader.store.get_workflow(current_identity().tenant, request.name, request.version)
+        if row is None:
+            what = f"version {request.version} of workflow" if request.version else "workflow"
+            raise NotFound("WORKFLOW_NOT_FOUND", f"there is no {what} {request.name[:200]!r}")
+        return pb.GetWorkflowResponse(workflow=pb.Workflow.FromString(row[3]))
+
+    async def ListWorkflows(self, request: pb.ListWorkflowsRequest, context: Any) -> pb.ListWorkflowsResponse:
+        leader = self._scheduler.leader()
+        page = read_name_page(request, "name", "workflows")
+        where = parse_filter(request.filter, WORKFLOW_FIELDS)
+        rows = await leader.store.list_workflows(current_identity().tenant, where, page.after, page.size + 1)
+        found = [pb.Workflow.FromString(row[3]) for row in rows[: page.size]]
+        for workflow in found:
+            del workflow.steps[:]
+        token = page.next_token(len(rows), found[-1].name if found else "")
+        return pb.ListWorkflowsResponse(workflows=found, next_page_token=token)
+
+    async def StartRuns(self, request: pb.StartRunsRequest, context: Any) -> pb.StartRunsResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        for run in request.runs:
+            if run.version:
+                await leader.definitions.fetch(tenant, run.workflow, run.version)
+        runs = read_runs(request, lambda name, version: leader.definitions.find(tenant, name, version))
+        leader.admit(len(runs))
+        known = await look_up(leader, "run", tenant, runs)
+        outcomes = await leader.ask(StartRuns(leader.future(), tenant, runs, known, request.atomic))
+        answers = []
+        for run, outcome in zip(request.runs, outcomes, strict=True):
+            if isinstance(outcome, Accepted):
+                answers.append(
+                    pb.StartOutcome(request_id=run.request_id, run_id=outcome.id, repeated_request=outcome.repeated)
+                )
+            else:
+                answers.append(pb.StartOutcome(request_id=run.request_id, refusal=refusal(outcome)))
+        self._scheduler.count_submissions(outcomes)
+        return pb.StartRunsResponse(outcomes=answers)
+
+    async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        row = await stored_run(leader, tenant, request.run_id)
+        return pb.GetRunResponse(run=_run(leader, row), steps=await _steps(leader, tenant, row))
+
+    async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
+        leader = self._scheduler.leader()
+        page = read_time_page(request, "runs")
+        where = parse_filter(request.filter, RUN_FIELDS)
+        rows = await leader.store.list_runs(
+            current_identity().tenant, where, page.after, page.size + 1, newest_first=page.newest_first
+        )
+        runs = [_run(leader, row) for row in rows[: page.size]]
+        return pb.ListRunsResponse(runs=runs, next_page_token=page.next_token(rows, RUN_COLUMNS))
+
+    async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
+        if first is not None:
+            return first
+        live = leader.engine.cluster.runs.get(request.run_id)
+        if live is None or live.tenant != tenant:
+            row = await stored_run(leader, tenant, request.run_id)
+            state = pb.RunState.Name(row[RUN_COLUMNS.index("state")]).removeprefix("RUN_STATE_")
+            if state == "CANCELLED":
+                return pb.CancelRunResponse(state=pb.RUN_STATE_CANCELLED)
+            raise FailedPrecondition("ALREADY_ENDED", f"the run has ended as {state}: there is nothing to cancel")
+
+        def remember(value: Any) -> Any:
+            if isinstance(value, Refused):
+                return None
+            answer = pb.CancelRunResponse(state=int(value))
+            return row_of(leader, tenant, request.request_id, request, answer)
+
+        state_now = await leader.ask(
+            CancelRun(leader.future(), request.run_id, request.reason[:REASON_LIMIT]), remember
+        )
+        if isinstance(state_now, Refused):
+            raise FailedPrecondition(state_now.reason, state_now.message)
+        return pb.CancelRunResponse(state=int(state_now))
+
+    async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        watch = leader.watches.open([request.run_id])
+        try:
+            row = await stored_run(leader, tenant, request.run_id)
+            steps = await _steps(leader, tenant, row)
+            plan = await leader.definitions.fetch(tenant, row[_WORKFLOW], row[_VERSION])
+            yield pb.WatchRunResponse(run=_run(leader, row), steps=steps, revision=row[_REVISION])
+            while row[_ENDED_AT] is None:
+                await watch.wait()
+                changed, runs = watch.take()
+                parts = [step_from_instance(instance, changed_row, plan) for instance, changed_row in changed]
+                if runs and runs[0][_REVISION] >= row[_REVISION]:
+                    row = runs[0]
+                if parts or runs:
+                    yield pb.WatchRunResponse(run=_run(leader, row), steps=parts, revision=watch.revision)
+                if watch.ended is not None and row[_ENDED_AT] is None:
+                    raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the watch")
+        finally:
+            leader.watches.close(watch)
+
+
+def _run(leader: Leader, row: Row) -> pb.Run:
+    """Returns a run as committed; how far a live one has come is counted in memory."""
+    run = run_from_row(row)
+    live = leader.engine.cluster.runs.get(run.run_id)
+    if live is not None and row[_ENDED_AT] is None:
+        run.steps_ended = live.steps_ended
+    return run
+
+
+async def _steps(leader: Leader, tenant: str, row: Row) -> list[pb.RunStep]:
+    plan = await leader.definitions.fetch(tenant, row[_WORKFLOW], row[_VERSION])
+    if plan is None:
+        raise no_run(row[1])
+    return steps_of(row, plan, await leader.store.run_instances(tenant, row[1]))
+
