@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from taskyard_client.errors import ClientClosed
@@ -21,6 +22,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._calls: set[asyncio.Task[None]] = set()
         # A daemon: a program that forgets to close its client still ends.
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -39,11 +41,24 @@ class LoopThread:
         if self._loop.is_closed():
             work.close()
             raise ClientClosed("the client is closed; make a new one")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        done: Future[T] = Future()
         try:
-            return future.result()
+            # All of it within the try: an interrupt may come between any two lines.
+            self._loop.call_soon_threadsafe(self._start, work, done)
+            return done.result()
         finally:
-            future.cancel()  # only does something when the caller was interrupted
+            done.cancel()  # only does something when the caller was interrupted
+
+    def _start(self, work: Coroutine[Any, Any, T], done: Future[T]) -> None:
+        task = self._loop.create_task(_carry(work, done), name=f"call of {threading.current_thread().name}")
+
+        def interrupted(_: Future[T]) -> None:
+            if done.cancelled():
+                self._loop.call_soon_threadsafe(task.cancel)
+
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        done.add_done_callback(interrupted)
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yields what `items` yields on the loop; closing the iterator closes it."""
@@ -65,6 +80,19 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _carry(work: Coroutine[Any, Any, T], done: Future[T]) -> None:
+    try:
+        result = await work
+    except BaseException as error:
+        if done.set_running_or_notify_cancel():
+            done.set_exception(error)
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    else:
+        if done.set_running_or_notify_cancel():
+            done.set_result(result)
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T:
