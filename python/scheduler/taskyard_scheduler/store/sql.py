@@ -7,12 +7,13 @@ mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
 from typing_extensions import override
 
 from taskyard_core.records import Changes, Row
@@ -31,7 +32,7 @@ from taskyard_scheduler.store.port import (
 )
 from taskyard_scheduler.store.refused import find_refused, units_of
 from taskyard_scheduler.store.tables import CLUSTER
-from taskyard_scheduler.store.writes import Writer
+from taskyard_scheduler.store.writes import Cursor, Writer
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class Dialect(Protocol):
     name: str
     writer: Writer
     begin_statement: str
+    driver_errors: tuple[type[Exception], ...]
 
     def hold(self) -> None:
         """Makes sure that this process may use the database.
@@ -119,11 +121,11 @@ class SqlStore(Store):
         return await self._commits.run(partial(self._begin_term, holder, now_ms))
 
     def _begin_term(self, holder: str, now_ms: int, connection: Connection) -> TermStart:
-        with self._transaction(connection):
-            connection.execute(
-                sa.update(CLUSTER).values(term=CLUSTER.c.term + 1, holder=holder, term_started_at=now_ms)
-            )
-            return TermStart(*_term_and_revision(connection))
+        next_term = sa.update(CLUSTER).values(term=CLUSTER.c.term + 1, holder=holder, term_started_at=now_ms)
+        with self._transaction(connection) as cursor:
+            connection.execute(next_term)
+            started = TermStart(*_term_and_revision(cursor))
+        return started
 
     @override
     async def record_election(self, kind: str) -> None:
@@ -146,60 +148,67 @@ class SqlStore(Store):
 
     def _commit(self, term: int, changes: Changes, connection: Connection) -> None:
         try:
-            with self._transaction(connection):
-                if self._prove(connection, term, changes.revision):
-                    self._dialect.writer.write(connection, changes)
+            with self._transaction(connection) as cursor:
+                if self._prove(cursor, term, changes.revision):
+                    self._dialect.writer.write(cursor, changes)
         except Exception as raised:
-            if isinstance(raised, StoreError) or self._dialect.translate(raised) is not None:
+            if not self._is_a_rows_fault(raised):
                 raise
             raise self._refusal(connection, term, changes, raised) from raised
 
-    def _prove(self, connection: Connection, term: int, revision: int) -> bool:
+    def _is_a_rows_fault(self, raised: Exception) -> bool:
+        return not isinstance(raised, StoreError) and self._dialect.translate(raised) is None
+
+    def _prove(self, cursor: DBAPICursor, term: int, revision: int) -> bool:
         """Moves the revision if the term is the present one. False: this commit was written before."""
-        moved = connection.exec_driver_sql(
-            self._dialect.writer.prove, (revision, term, revision - 1)
-        ).rowcount
-        if moved:
+        cursor.execute(self._dialect.writer.prove, (revision, term, revision - 1))
+        if cursor.rowcount:
             return True
-        current, reached = _term_and_revision(connection)
-        if current != term:
-            raise Deposed.by(term, current)
+        present, reached = _term_and_revision(cursor)
+        if present != term:
+            raise Deposed.by(term, present)
         if reached == revision:
             return False
         raise StoreError.out_of_order(revision, reached, term)
 
     def _refusal(self, connection: Connection, term: int, changes: Changes, raised: Exception) -> StoreError:
         """Finds the rows that a commit failed on, trying its parts in a transaction that is rolled back."""
-        with self._transaction(connection, keep=False):
-            self._prove(connection, term, changes.revision)
-            rows = find_refused(units_of(changes), partial(self._try, connection))
+        with self._transaction(connection, keep=False) as cursor:
+            self._prove(cursor, term, changes.revision)
+            rows = find_refused(units_of(changes), partial(self._try, cursor))
         if rows:
             return RowsRefused(rows)
-        return StoreError(f"{self.name} refused a commit, and no row of it alone: {_words(raised)}")
+        return StoreError(f"{self.name} refused a commit, and no row of it alone: {raised}")
 
-    def _try(self, connection: Connection, part: Changes) -> str | None:
+    def _try(self, cursor: Cursor, part: Changes) -> str | None:
         """Writes a part on top of what was tried before. Undoes it and says what is wrong, or None."""
-        connection.exec_driver_sql("SAVEPOINT trial")
+        cursor.execute("SAVEPOINT trial")
         try:
-            self._dialect.writer.write(connection, part)
+            self._dialect.writer.write(cursor, part)
         except Exception as raised:
-            if isinstance(raised, StoreError) or self._dialect.translate(raised) is not None:
+            if not self._is_a_rows_fault(raised):
                 raise
-            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT trial")
+            cursor.execute("ROLLBACK TO SAVEPOINT trial")
             return self._dialect.writer.reason(raised)
-        connection.exec_driver_sql("RELEASE SAVEPOINT trial")
+        cursor.execute("RELEASE SAVEPOINT trial")
         return None
 
     @contextmanager
-    def _transaction(self, connection: Connection, *, keep: bool = True) -> Iterator[None]:
-        connection.exec_driver_sql(self._dialect.begin_statement)
+    def _transaction(self, connection: Connection, *, keep: bool = True) -> Iterator[DBAPICursor]:
+        """Runs a transaction on the driver's own cursor; `connection` is in it too."""
+        cursor = connection.connection.cursor()
         try:
-            yield
-            connection.exec_driver_sql("COMMIT" if keep else "ROLLBACK")
+            cursor.execute(self._dialect.begin_statement)
+            yield cursor
+            cursor.execute("COMMIT" if keep else "ROLLBACK")
         except BaseException:
-            # When this fails as well, the connection is gone or will be given up: the first error tells more.
-            _roll_back(connection)
+            with suppress(
+                *self._dialect.driver_errors
+            ):  # then the connection is lost, as the first error says
+                cursor.execute("ROLLBACK")
             raise
+        finally:
+            cursor.close()
 
     # Reading.
 
@@ -306,16 +315,10 @@ class SqlStore(Store):
         return await self._list(reads.list_task_definitions, tenant, where, after, limit)
 
 
-def _term_and_revision(connection: Connection) -> tuple[int, int]:
-    term, revision = connection.execute(sa.select(CLUSTER.c.term, CLUSTER.c.revision)).one()
+def _term_and_revision(cursor: DBAPICursor) -> tuple[int, int]:
+    cursor.execute("SELECT term, revision FROM cluster")
+    [(term, revision)] = cursor.fetchall()
     return term, revision
-
-
-def _roll_back(connection: Connection) -> None:
-    try:
-        connection.exec_driver_sql("ROLLBACK")
-    except sa.exc.DBAPIError:
-        connection.invalidate()
 
 
 def _disconnect(connection: Connection) -> None:

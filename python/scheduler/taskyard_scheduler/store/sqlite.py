@@ -48,6 +48,7 @@ class SqliteDialect(Dialect):
 
     name = "sqlite"
     begin_statement = "BEGIN IMMEDIATE"
+    driver_errors = (sqlite3.Error,)
 
     def __init__(self, path: Path, synchronous: Synchronous = "FULL") -> None:
         """Touches nothing yet.

@@ -1,114 +1,176 @@
 """SQLite's multi-row statements.
 
-Python's sqlite3 gives up the interpreter lock for each row of an executemany, and under load waits for it
-each time: up to 5 ms a row. So many rows go into one statement, and few different statements are used, so
-that each is compiled once.
+Python's sqlite3 gives up the interpreter lock several times for each row of an executemany, and under load
+waits for it each time, up to 5 ms. So many rows go into one statement. What costs then is to bind values and
+to compile statements: a column that is the same in all rows is bound once, and few different statements are
+used, so that each is compiled once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 from typing_extensions import override
 
 from taskyard_core.records import Row
-from taskyard_scheduler.store.writes import MissingRows, Step, Writer
+from taskyard_scheduler.store.writes import Cursor, MissingRows, Step, Writer
 
-PARAMETERS: Final = 32_766
-"""SQLite's own default of SQLITE_MAX_VARIABLE_NUMBER; distributions raise it, none lowers it."""
+ROWS: Final = 768
+"""The most rows in one statement: times 38 columns, fewer than the 32,766 parameters of a default SQLite."""
+SHAPES: Final = 6
+"""How many shapes are kept for each list."""
+SLACK: Final = 3
+"""How many columns may be bound for each row without need, so that a known shape serves."""
 
-ROWS: Final = 1_024
-"""The most rows in one statement. More gains nothing, and a compiled statement takes a kilobyte a row."""
+Shape = tuple[int, ...]
+"""The positions of the columns that are bound for each row: first the key's, then those that differ."""
 
 _TAKEN = re.compile(r"UNIQUE constraint failed: .*\.(\w+)$")
 
 
 class SqliteWriter(Writer):
-    """Writes rows with INSERT ... VALUES, and UPDATE ... FROM (VALUES ...)."""
+    """Writes with INSERT ... SELECT FROM (VALUES ...) and UPDATE ... FROM (VALUES ...)."""
 
     prove = "UPDATE cluster SET revision = ? WHERE term = ? AND revision = ?"
 
-    @override
-    def delete(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
-        for count, part in _chunks(rows, len(step.columns)):
-            for table in (step.table, *step.also):
-                connection.exec_driver_sql(_delete(step, table.name, count), part)
+    def __init__(self) -> None:
+        self._shapes = {kind: [self._key(step)] for kind, step in self.steps.items()}
+
+    @staticmethod
+    def _key(step: Step) -> Shape:
+        return tuple(step.columns.index(column) for column in step.key)
 
     @override
-    def insert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
-        for count, part in _chunks(rows, len(step.columns)):
-            connection.exec_driver_sql(_insert(step, count), part)
+    def delete(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
+        for table in (step.table, *step.also):
+            for shape, count, values in self._parts(step, rows):
+                cursor.execute(_delete(step, table.name, shape, count), values)
 
     @override
-    def upsert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
-        for count, part in _chunks(rows, len(step.columns)):
-            connection.exec_driver_sql(_upsert(step, count), part)
+    def insert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
+        if self._write(cursor, _insert, step, rows) != len(rows):
+            raise MissingRows("its key is NULL")
 
     @override
-    def update(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
-        for count, part in _chunks(rows, len(step.columns)):
-            if connection.exec_driver_sql(_update(step, count), part).rowcount != count:
-                raise MissingRows
+    def upsert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
+        if self._write(cursor, _upsert, step, rows) != len(rows):
+            raise MissingRows("its key is NULL")
+
+    @override
+    def update(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
+        if self._write(cursor, _update, step, rows) != len(rows):
+            raise MissingRows("there is no such row")
 
     @override
     def reason(self, raised: Exception) -> str:
-        if isinstance(raised, MissingRows):
-            return "there is no such row"
-        words = str(raised.orig if isinstance(raised, sa.exc.DBAPIError) else raised)
-        taken = _TAKEN.search(words)
-        return f"{taken[1]} is taken" if taken else words
+        taken = _TAKEN.search(str(raised))
+        return f"{taken[1]} is taken" if taken else str(raised)
+
+    def _write(
+        self, cursor: Cursor, text: Callable[[Step, Shape, int], str], step: Step, rows: Sequence[Row]
+    ) -> int:
+        written = 0
+        for shape, room, values in self._parts(step, rows):
+            cursor.execute(text(step, shape, room), values)
+            written += cursor.rowcount
+        return written
+
+    def _parts(self, step: Step, rows: Sequence[Row]) -> Iterator[tuple[Shape, int, list[Any]]]:
+        """Cuts rows into statements: the shape, how many rows there is room for, and the values to bind."""
+        for start in range(0, len(rows), ROWS):
+            columns = list(zip(*rows[start : start + ROWS], strict=True))
+            shape = self._shape(step, columns)
+            yield shape, *_bound(columns, shape)
+
+    def _shape(self, step: Step, columns: list[tuple[Any, ...]]) -> Shape:
+        """Returns a known shape that binds all that differs and little more, or makes one.
+
+        When there are enough of them, the one that grows least takes the new columns in: so their number is
+        bounded and none is ever given up.
+        """
+        differ = {at for at, column in enumerate(columns) if column.count(column[0]) != len(column)}
+        known = self._shapes[step.kind]
+        fitting = [shape for shape in known if differ.issubset(shape)]
+        best = min(fitting, key=len, default=None)
+        if best is not None and len(best) <= len(differ.union(self._key(step))) + SLACK:
+            return best
+        nearest = best or min(known, key=lambda shape: len(differ.difference(shape)))
+        base = nearest if len(known) >= SHAPES else self._key(step)
+        shape = base + tuple(sorted(differ.difference(base)))
+        if base is nearest:
+            known.remove(nearest)
+        known.append(shape)
+        return shape
 
 
-def _chunks(rows: Sequence[Row], width: int) -> Iterator[tuple[int, Row]]:
-    """Cuts rows into as many as a statement takes, and gives their number and all their values in a row."""
-    start, left, most = 0, len(rows), min(ROWS, PARAMETERS // width)
-    while left:
-        count = round_down(min(left, most))
-        yield count, tuple(chain.from_iterable(rows[start : start + count]))
-        start += count
-        left -= count
+def _bound(columns: list[tuple[Any, ...]], shape: Shape) -> tuple[int, list[Any]]:
+    """Returns how many rows there is room for, and the values: those bound once, rows, NULLs to fill it."""
+    count = len(columns[0])
+    room = round_up(count)
+    values = [column[0] for at, column in enumerate(columns) if at not in shape]
+    values += chain.from_iterable(zip(*[columns[at] for at in shape], strict=True))
+    values += [None] * (len(shape) * (room - count))
+    return room, values
 
 
-def round_down(count: int) -> int:
-    """Returns the largest number up to `count` that has at most three significant binary digits.
+def round_up(count: int) -> int:
+    """Returns the smallest number from `count` on that has at most two significant binary digits.
 
-    So there are four sizes of statement to an octave, and any number of rows takes few statements.
+    So there are two sizes of statement to an octave, and at most a third of a statement is spare.
     """
-    spare = max(count.bit_length() - 3, 0)
-    return count >> spare << spare
+    spare = max(count.bit_length() - 2, 0)
+    return -(-count >> spare) << spare
 
 
-def _values(width: int, count: int) -> str:
-    row = f"({', '.join('?' * width)})"
-    return f"VALUES {', '.join([row] * count)}"
+def _from_values(shape: Shape, room: int) -> str:
+    row = f"({', '.join('?' * len(shape))})"
+    return f"FROM (VALUES {', '.join([row] * room)}) AS v"
 
 
-@lru_cache(maxsize=1024)
-def _insert(step: Step, count: int) -> str:
-    return f"INSERT INTO {step.table.name} ({', '.join(step.columns)}) {_values(len(step.columns), count)}"
+def _source(step: Step, shape: Shape) -> dict[str, str]:
+    """Returns for each column the expression that gives its value."""
+    bound = {at: f"v.column{number}" for number, at in enumerate(shape, 1)}
+    return {column: bound.get(at, "?") for at, column in enumerate(step.columns)}
+
+
+def _match(step: Step, shape: Shape, table: str) -> str:
+    source = _source(step, shape)
+    return " AND ".join(f"{table}.{column} = {source[column]}" for column in step.key)
 
 
 @lru_cache(maxsize=256)
-def _upsert(step: Step, count: int) -> str:
+def _insert(step: Step, shape: Shape, room: int) -> str:
+    source = _source(step, shape)
+    return (
+        f"INSERT INTO {step.table.name} ({', '.join(step.columns)}) SELECT {', '.join(source.values())}"
+        f" {_from_values(shape, room)} WHERE {source[step.key[-1]]} IS NOT NULL"
+    )
+
+
+@lru_cache(maxsize=256)
+def _upsert(step: Step, shape: Shape, room: int) -> str:
     changes = ", ".join(f"{column} = excluded.{column}" for column in step.rest)
-    return f"{_insert(step, count)} ON CONFLICT ({', '.join(step.key)}) DO UPDATE SET {changes}"
-
-
-@lru_cache(maxsize=512)
-def _update(step: Step, count: int) -> str:
-    table = step.table.name
-    source = {column: f"v.column{number}" for number, column in enumerate(step.columns, 1)}
-    changes = ", ".join(f"{column} = {source[column]}" for column in step.rest)
-    match = " AND ".join(f"{table}.{column} = {source[column]}" for column in step.key)
-    return f"UPDATE {table} SET {changes} FROM ({_values(len(step.columns), count)}) AS v WHERE {match}"  # noqa: S608 - our own names
+    return f"{_insert(step, shape, room)} ON CONFLICT ({', '.join(step.key)}) DO UPDATE SET {changes}"
 
 
 @lru_cache(maxsize=256)
-def _delete(step: Step, table: str, count: int) -> str:
-    return f"DELETE FROM {table} WHERE ({', '.join(step.key)}) IN ({_values(len(step.key), count)})"  # noqa: S608 - our own names
+def _update(step: Step, shape: Shape, room: int) -> str:
+    source = _source(step, shape)
+    changes = ", ".join(f"{column} = {source[column]}" for column in step.rest)
+    table = step.table.name
+    return (
+        f"UPDATE {table} SET {changes} {_from_values(shape, room)}"  # noqa: S608 - our own names
+        f" WHERE {_match(step, shape, table)}"
+    )
+
+
+@lru_cache(maxsize=256)
+def _delete(step: Step, table: str, shape: Shape, room: int) -> str:
+    return (
+        f"DELETE FROM {table} WHERE rowid IN (SELECT found.rowid"  # noqa: S608 - our own names
+        f" {_from_values(shape, room)} CROSS JOIN {table} AS found WHERE {_match(step, shape, 'found')})"
+    )

@@ -8,10 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from taskyard_core import records
 from taskyard_core.records import Changes, Row
@@ -72,16 +71,29 @@ STEPS: Final = (
 
 
 class MissingRows(Exception):
-    """An update met fewer rows than it names: some do not exist, or are named twice."""
+    """A statement wrote fewer rows than it names: some do not exist, or are named twice, or have no key."""
+
+
+class Cursor(Protocol):
+    """What writing takes of a DB-API cursor. SQLAlchemy above it would cost 20 microseconds a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement wrote."""
+
+    def execute(self, text: str, values: Any = ..., /) -> Any:
+        """Runs one statement."""
 
 
 class Writer(ABC):
     """Writes changes in bulk, within a transaction that its caller holds."""
 
+    steps: ClassVar = {step.kind: step for step in STEPS}
+
     prove: str
     """SQL that moves the revision of the cluster's row, given (new revision, term, old revision)."""
 
-    def write(self, connection: Connection, changes: Changes) -> None:
+    def write(self, cursor: Cursor, changes: Changes) -> None:
         """Writes all lists.
 
         Raises:
@@ -90,22 +102,22 @@ class Writer(ABC):
         for step in STEPS:
             rows = rows_of(changes, step)
             if rows:
-                getattr(self, step.verb)(connection, step, rows)
+                getattr(self, step.verb)(cursor, step, rows)
 
     @abstractmethod
-    def delete(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+    def delete(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         """Deletes the rows with these keys, also in `step.also`; a missing one is no error."""
 
     @abstractmethod
-    def insert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+    def insert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         """Inserts rows that must be new."""
 
     @abstractmethod
-    def upsert(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+    def upsert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         """Inserts rows, or replaces those of the same key."""
 
     @abstractmethod
-    def update(self, connection: Connection, step: Step, rows: Sequence[Row]) -> None:
+    def update(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         """Sets `step.rest` of the rows with these keys.
 
         Raises:
