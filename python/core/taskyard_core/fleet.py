@@ -255,6 +255,13 @@ class Fleet:
             queue.fleet_version = self.version
         return queue.classes
 
+    def run_of(self, queue: ReadyQueue, worker: Worker) -> int:
+        """Returns how many plain tasks of a queue may go to the chosen worker before another could be less loaded."""
+        klass = worker.klass
+        if klass is None or len(queue.classes) > 1 or len(klass.heap) > 1:
+            return 1
+        return worker.room()
+
     def choose(
         self, queue: ReadyQueue, instance: Instance, spread: Mapping[str, int] | None
     ) -> Worker | None:

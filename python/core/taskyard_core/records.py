@@ -112,10 +112,13 @@ class Policy:
     """True when it asks for any resource."""
     waits: bool = field(init=False, repr=False, compare=False)
     """True when it has a deadline while it waits."""
+    plain: bool = field(init=False, repr=False, compare=False)
+    """True when any worker that runs its type is as good as another."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "asks", bool(self.cpu_millis or self.memory_mb or self.gpus))
         object.__setattr__(self, "waits", bool(self.queued_ms or self.total_ms))
+        object.__setattr__(self, "plain", not (self.asks or self.affinity or self.spread))
 
 
 class Instance:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NoReturn
 
-from taskyard_core.records import PHASES, Instance, RunState, TaskState
+from taskyard_core.records import Instance, RunState, TaskState
 
 
 class WorkerState(IntEnum):
@@ -66,18 +66,12 @@ class IllegalTransition(Exception):
         super().__init__(f"{subject!r} cannot become {to!r}: {why}")
 
 
-_NEXT: Final = tuple(sum(1 << to for to in INSTANCE_MOVES.get(state, ())) for state in range(11))
+NEXT: Final = tuple(sum(1 << to for to in INSTANCE_MOVES.get(state, ())) for state in range(11))
+"""INSTANCE_MOVES as bits: bit `to` of entry `state` is set when that step exists."""
 
 
-def move(instance: Instance, to: int) -> None:
-    """Moves an instance to another state and its phase with it.
-
-    Raises:
-        IllegalTransition: the table has no such step.
-    """
-    if not _NEXT[instance.state] >> to & 1:
-        raise IllegalTransition(
-            instance, TaskState(to), f"worker {instance.worker_id!r}, token {instance.token!r}, run {instance.run_id!r}"
-        )
-    instance.state = to
-    instance.phase = PHASES[to]
+def refuse_move(instance: Instance, to: int) -> NoReturn:
+    """Raises IllegalTransition: the table has no such step."""
+    raise IllegalTransition(
+        instance, TaskState(to), f"worker {instance.worker_id!r}, token {instance.token!r}, run {instance.run_id!r}"
+    )

@@ -11,9 +11,9 @@ from taskyard_core.engine.effects import Batch, CancelOrder
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.ids import IdSource
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ENDED, PENDING, QUEUED, Instance, Policy
+from taskyard_core.records import ENDED, PENDING, PHASES, QUEUED, Instance, Policy
 from taskyard_core.timers import Timers
-from taskyard_core.transitions import WorkerState, move
+from taskyard_core.transitions import NEXT, WorkerState, refuse_move
 
 if TYPE_CHECKING:
     from taskyard_core.engine.live_run import LiveRun
@@ -80,7 +80,10 @@ class Cluster:
         """Moves an instance to another state and marks it."""
         if self.observe is not None:
             self.observe("instance", instance.state, to)
-        move(instance, to)
+        if not NEXT[instance.state] >> to & 1:
+            refuse_move(instance, to)
+        instance.state = to
+        instance.phase = PHASES[to]
         if instance.id not in self.new:
             self.dirty[instance.id] = instance
 

@@ -8,7 +8,7 @@ from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.effects import Assign
 from taskyard_core.fleet import Worker
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ASSIGNED, Instance
+from taskyard_core.records import ASSIGNED, IN_FLIGHT, Instance
 
 
 def dispatch(c: Cluster) -> None:
@@ -28,21 +28,33 @@ def dispatch(c: Cluster) -> None:
     heapify(heads)
     while heads:
         _, number, queue = heads[0]
-        instance = queue.peek()
-        worker = None if instance is None else _choose(c, queue, instance)
-        if instance is None:
-            heappop(heads)
-        elif worker is None:
-            _block(c, queue)
+        following = _serve(c, queue, alone=len(heads) == 1)
+        if following is None:
             heappop(heads)
         else:
-            queue.pop()
-            assign(c, instance, worker)
-            following = queue.peek()
-            if following is None:
-                heappop(heads)
-            else:
-                heapreplace(heads, (following.order_key, number, queue))
+            heapreplace(heads, (following.order_key, number, queue))
+
+
+def _serve(c: Cluster, queue: ReadyQueue, *, alone: bool) -> Instance | None:
+    """Assigns the queue's first task, and more of them while nothing else could go first.
+
+    Returns the task that is then the first; None when there is none or no worker has room.
+    """
+    instance = queue.peek()
+    if instance is None:
+        return None
+    worker = _choose(c, queue, instance)
+    if worker is None:
+        _block(c, queue)
+        return None
+    run = c.fleet.run_of(queue, worker) if alone and instance.policy.plain else 1
+    outgoing = c.batch.outgoing(worker.stream, worker.id).assignments
+    while instance is not None and run > 0 and (instance.policy.plain or run == 1):
+        queue.pop()
+        outgoing.append(Assign(instance, assign(c, instance, worker)))
+        run -= 1
+        instance = queue.peek()
+    return instance
 
 
 def _choose(c: Cluster, queue: ReadyQueue, instance: Instance) -> Worker | None:
@@ -63,14 +75,20 @@ def _block(c: Cluster, queue: ReadyQueue) -> None:
         klass.waiters[queue] = None
 
 
-def assign(c: Cluster, instance: Instance, worker: Worker) -> None:
-    """Gives a QUEUED instance to a worker: the next attempt, in this batch."""
-    c.move(instance, ASSIGNED)
+def assign(c: Cluster, instance: Instance, worker: Worker) -> str:
+    """Gives a QUEUED instance to a worker: the next attempt, in this batch. Returns its token."""
+    if c.observe is not None:
+        c.observe("instance", instance.state, ASSIGNED)
+    instance.state = ASSIGNED
+    instance.phase = IN_FLIGHT
+    id = instance.id
+    if id not in c.new:
+        c.dirty[id] = instance
+    now = c.now
     instance.attempt += 1
     instance.worker_id = worker.id
     instance.token = token = c.ids.token()
     instance.term = c.term
-    now = c.now
     instance.assigned_at = now
     instance.started_at = None
     instance.duration_ms = 0
@@ -84,8 +102,7 @@ def assign(c: Cluster, instance: Instance, worker: Worker) -> None:
     deadline = now + policy.start_ms
     if policy.total_ms:
         deadline = min(deadline, instance.created_at + policy.total_ms)
-    c.timers.arm(instance.id, deadline)
-    lease = worker.lease_key
-    if lease not in c.timers:
-        c.timers.arm(lease, instance.lease_until)
-    c.batch.outgoing(worker.stream, worker.id).assignments.append(Assign(instance, token))
+    c.timers.arm(id, deadline)
+    if worker.lease_key not in c.timers:
+        c.timers.arm(worker.lease_key, instance.lease_until)
+    return token
