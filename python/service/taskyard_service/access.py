@@ -27,8 +27,7 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
     "grpc.reflection.v1alpha.ServerReflection": {frozenset(Role): _REFLECTION},
     "taskyard.v1.WorkerService": {WORK: "Register Heartbeat AssignTask Deregister ReportResults AppendLogs"},
     "taskyard.v1.TaskService": {
-        READ: "GetTaskDefinition ListTaskDefinitions"
-        " GetTask ListTasks WatchTasks GetLogs StreamLogs ExplainTask",
+        READ: "GetTaskDefinition ListTaskDefinitions GetTask ListTasks WatchTasks GetLogs StreamLogs ExplainTask",
         OPERATE: "CreateTaskDefinition UpdateTaskDefinition DeleteTaskDefinition"
         " SubmitTasks TriggerTask CancelTask RetryTask",
     },

@@ -57,9 +57,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the base 
         state = self._states.get(request.service)
         if state is None:
             known = ", ".join(repr(name) for name in self._states)
-            raise NotFound(
-                "SERVICE_UNKNOWN", f"there is no service {request.service!r} here; there is {known}"
-            )
+            raise NotFound("SERVICE_UNKNOWN", f"there is no service {request.service!r} here; there is {known}")
         return State(status=state)
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:

@@ -116,9 +116,7 @@ class HttpServer:
             CannotListen: The address is taken or not ours.
         """
         try:
-            self._server = await asyncio.start_server(
-                self._connected, self.host, self.port, limit=REQUEST_LIMIT_BYTES
-            )
+            self._server = await asyncio.start_server(self._connected, self.host, self.port, limit=REQUEST_LIMIT_BYTES)
         except OSError as error:
             raise CannotListen(cannot_listen(self.host, self.port)) from error
         self.port = self._server.sockets[0].getsockname()[1]

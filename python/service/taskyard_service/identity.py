@@ -174,9 +174,7 @@ class TokenVerifier:
                 "the token was signed with another secret; the processes must share one TASKYARD_SECRET"
             ) from error
         except jwt.InvalidTokenError as error:
-            raise _invalid(
-                f"the token cannot be read ({error}); it must be a JWT signed with HS256"
-            ) from error
+            raise _invalid(f"the token cannot be read ({error}); it must be a JWT signed with HS256") from error
 
 
 def _invalid(sentence: str) -> Unauthenticated:
@@ -203,7 +201,5 @@ def _milliseconds(claims: dict[str, Any], name: str) -> int:
     value = claims.get(name)
     # A bool is an int to Python, and NaN compares false to everything: neither is a time.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise _invalid(
-            f"the token's claim `{name}` is missing or no number of Unix seconds; sign one that has it"
-        )
+        raise _invalid(f"the token's claim `{name}` is missing or no number of Unix seconds; sign one that has it")
     return int(value * 1_000)

@@ -172,17 +172,23 @@ class Group:
         try:
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Also when this is cancelled: what has started just then must be stopped like the others.
             if not starting.done():
                 await self._cancel(member, {starting})
+            started = self._begin(member, starting)
+        return started
+
+    def _begin(self, member: _Member, starting: asyncio.Task[None]) -> bool:
+        """Lets a loop run when its start went well."""
         if not starting.done() or starting.cancelled():
             return False
         if (error := starting.exception()) is not None:
             self._fail(member, "did not start", error)
             return False
         self._started.append(member)
-        member.task = asyncio.create_task(loop.run(), name=loop.name)
+        member.task = asyncio.create_task(member.loop.run(), name=member.loop.name)
         member.task.add_done_callback(lambda task: self._ended(member, task))
-        self._log.info("started", loop=loop.name)
+        self._log.info("started", loop=member.loop.name)
         return True
 
     def _ended(self, member: _Member, task: asyncio.Task[None]) -> None:
@@ -190,9 +196,7 @@ class Group:
         if error is not None:
             self._fail(member, "failed", error)
         elif not member.asked:
-            self._fail(
-                member, "was cancelled by another" if task.cancelled() else "ended though nobody asked"
-            )
+            self._fail(member, "was cancelled by another" if task.cancelled() else "ended though nobody asked")
 
     def _fail(self, member: _Member, what: str, cause: BaseException | None = None) -> None:
         name = member.loop.name
@@ -244,9 +248,7 @@ class Group:
 
 
 @contextmanager
-def signals(
-    group: Group, log: FilteringBoundLogger, exit_now: Callable[[int], NoReturn] = os._exit
-) -> Iterator[None]:
+def signals(group: Group, log: FilteringBoundLogger, exit_now: Callable[[int], NoReturn] = os._exit) -> Iterator[None]:
     """Lets SIGTERM and SIGINT stop the group; a second one ends the process at once.
 
     Args:

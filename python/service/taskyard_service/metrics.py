@@ -34,18 +34,14 @@ class Metrics:
             buckets=TASK_DURATION_BUCKETS,
             registry=registry,
         )
-        self.workers_healthy = Gauge(
-            "workflow_workers_healthy", "Workers that can be given tasks.", registry=registry
-        )
+        self.workers_healthy = Gauge("workflow_workers_healthy", "Workers that can be given tasks.", registry=registry)
         self._queue_depth = Gauge(
             "workflow_queue_depth",
             "Instances that are ready and wait for a worker.",
             ("task_type",),
             registry=registry,
         )
-        self.in_flight = Gauge(
-            "workflow_tasks_in_flight", "Instances that a worker holds.", registry=registry
-        )
+        self.in_flight = Gauge("workflow_tasks_in_flight", "Instances that a worker holds.", registry=registry)
         self.commit_seconds = Histogram(
             "workflow_commit_seconds",
             "How long one group commit took.",

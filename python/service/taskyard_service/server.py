@@ -120,9 +120,7 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
         pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
         authority = tls.client_authority.read_bytes() if tls.client_authority else None
     except OSError as error:
-        raise CannotListen(
-            f"the TLS file {error.filename} cannot be read: {error.strerror}; check its path"
-        ) from error
+        raise CannotListen(f"the TLS file {error.filename} cannot be read: {error.strerror}; check its path") from error
     return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
 
 

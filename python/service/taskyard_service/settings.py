@@ -109,8 +109,9 @@ def unknown_variables(environ: Mapping[str, str], classes: Iterable[type[BaseMod
     sentences = []
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; it has no effect"
+            # Compared without the prefix, which would make everything look alike.
+            near = difflib.get_close_matches(name[len(PREFIX) :], [k[len(PREFIX) :] for k in known], n=1)
+            hint = f"; did you mean {PREFIX}{near[0]}?" if near else "; it has no effect"
             sentences.append(f"{name} is no setting{hint}")
     return sentences
 
@@ -182,9 +183,7 @@ def _sentence(cls: type[BaseModel], detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{variable} is not set and has no default; set it: {field.description}"
     shown = "a secret that" if _is_secret(field) else f"{str(detail['input'])[:VALUE_LIMIT]!r}, which"
-    return (
-        f"{variable} is {shown} breaks its rule: {_decapitalised(message)}. Set it to {_wanted(name, field)}"
-    )
+    return f"{variable} is {shown} breaks its rule: {_decapitalised(message)}. Set it to {_wanted(name, field)}"
 
 
 def _wanted(name: str, field: FieldInfo) -> str:
