@@ -1,6 +1,7 @@
 """The Python worker of Taskyard: write handlers with `@task`, run them with `Worker` or `taskyard worker`.
 
-Importing it is cheap (an isolated handler's process does): what talks to the scheduler loads when `Worker` is used.
+Importing it is cheap (an isolated handler's process does): what talks to the scheduler loads when `Worker` is
+used.
 """
 
 from __future__ import annotations

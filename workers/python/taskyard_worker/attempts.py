@@ -40,12 +40,12 @@ class StopCause(enum.Enum):
     """The worker stops: the task is to be requeued."""
 
     @property
-    def status(self) -> TaskStatus:
+    def status(self) -> TaskStatus.ValueType:
         """The result's status; UNSPECIFIED when there is to be no result."""
         return _STATUS[self]
 
 
-_STATUS: dict[StopCause, TaskStatus] = {
+_STATUS: dict[StopCause, TaskStatus.ValueType] = {
     StopCause.CANCELLED: TASK_STATUS_CANCELLED,
     StopCause.TIMEOUT: TASK_STATUS_TIMEOUT,
     StopCause.FENCED: TASK_STATUS_UNSPECIFIED,
@@ -110,8 +110,8 @@ class Attempt:
     """An attempt that runs here. Implements the `CallPort` that handlers are called with."""
 
     __slots__ = (
-        "_waiters", "assignment", "ended", "handler", "host", "lane", "logged", "reports", "stop", "stop_event", "stream",
-        "timer", "token",
+        "_waiters", "assignment", "ended", "handler", "host", "lane", "logged", "reports", "stop", "stop_event",
+        "stream", "timer", "token",
     )  # fmt: skip
 
     def __init__(
@@ -176,9 +176,7 @@ class Attempt:
     def wait_stopping(self, timeout: float | None) -> bool:
         """Block the calling thread until the attempt is told to stop, at most `timeout` seconds."""
         if self.stop_event is None:
-            raise RuntimeError(
-                "waiting would block the event loop; an async handler awaits asyncio.sleep instead"
-            )
+            raise RuntimeError("waiting would block the event loop; an async handler awaits asyncio.sleep instead")
         return self.stop_event.wait(timeout)
 
     def input(self) -> dict[str, Any]:
@@ -193,9 +191,7 @@ class Attempt:
             except ValueError as error:
                 raise InvalidInput(f"the task's input is no JSON: {error}") from error
             if not isinstance(typed, dict):
-                raise InvalidInput(
-                    f"the task's input is a JSON {type(typed).__name__}, but must be an object"
-                )
+                raise InvalidInput(f"the task's input is a JSON {type(typed).__name__}, but must be an object")
             values.update(typed)
         return values
 
@@ -220,9 +216,7 @@ class Attempt:
     def store_checkpoint_sync(self, text: str) -> None:
         """Block the calling thread until the checkpoint is committed. Raises TaskStopped."""
         if self.stop_event is None:
-            raise RuntimeError(
-                "checkpoint_sync would block the event loop; an async handler awaits ctx.checkpoint"
-            )
+            raise RuntimeError("checkpoint_sync would block the event loop; an async handler awaits ctx.checkpoint")
         waiter: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._on_loop(self._checkpoint, text, waiter)
         waiter.result()

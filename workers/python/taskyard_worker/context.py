@@ -100,8 +100,8 @@ class TaskLog:
 class Context:
     """One attempt, as its handler sees it.
 
-    The `async` methods are for handlers written with `async def`; those that end in `_sync` do the same for handlers
-    in threads and in isolated processes.
+    The `async` methods are for handlers written with `async def`; those that end in `_sync` do the same for
+    handlers in threads and in isolated processes.
     """
 
     __slots__ = ("_port",)

@@ -1,7 +1,7 @@
 """Memory of first results by idempotency key, so that a task delivered again answers without running again.
 
-Only successes are remembered: a failed attempt is meant to be tried again under the same key. On disk, one JSON line
-for each; not flushed to the platter, as the spool.
+Only successes are remembered: a failed attempt is meant to be tried again under the same key. On disk, one
+JSON line for each; not flushed to the platter, as the spool.
 """
 
 from __future__ import annotations
@@ -144,9 +144,7 @@ class FileKeys(MemoryKeys):
         except OSError as error:
             del self._new[: -self._max_keys]
             if not self._failing:
-                self._warn(
-                    "the memory of idempotency keys cannot be written", path=str(self._path), error=str(error)
-                )
+                self._warn("the memory of idempotency keys cannot be written", path=str(self._path), error=str(error))
             self._failing = True
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Log lines of attempts until the scheduler has them: numbered, bounded, each stored once.
 
-Not the worker's own log (structlog). Writing comes from any thread and never waits; sending is `LogShipper`'s.
+Not the worker's own log (structlog). Writing comes from any thread and never waits; sending is
+`LogShipper`'s.
 """
 
 from __future__ import annotations
@@ -61,9 +62,7 @@ class LogBook:
         dropped: Called with how many lines were just dropped.
     """
 
-    def __init__(
-        self, wall: Callable[[], int], wake: Callable[[], None], dropped: Callable[[int], None]
-    ) -> None:
+    def __init__(self, wall: Callable[[], int], wake: Callable[[], None], dropped: Callable[[int], None]) -> None:
         self._wall = wall
         self._wake = wake
         self._dropped = dropped

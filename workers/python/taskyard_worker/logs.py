@@ -41,6 +41,5 @@ def json_logger(level: str, **facts: object) -> Logger:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
-        **facts,
     )
-    return cast(Logger, logger)
+    return cast(Logger, logger.bind(**facts))

@@ -48,19 +48,17 @@ class WorkerMetrics(Collector):
     """The worker's figures, read when somebody asks.
 
     Attributes:
-        reconnects: Streams opened after the first.
         log_lines_dropped: Log lines that were not kept, because there were too many.
     """
 
     def __init__(self) -> None:
-        self._durations: dict[tuple[str, int], Durations] = {}
+        self._durations: dict[tuple[str, TaskStatus.ValueType], Durations] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self.streams = 0
         self.log_lines_dropped = 0
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def observe(self, task_type: str, status: TaskStatus, seconds: float) -> None:
+    def observe(self, task_type: str, status: TaskStatus.ValueType, seconds: float) -> None:
         """Count the end of an attempt."""
         key = (task_type, status)
         durations = self._durations.get(key)
@@ -82,7 +80,6 @@ class WorkerMetrics(Collector):
         yield self._histogram()
         for name, (text, read) in self._gauges.items():
             yield GaugeMetricFamily(name, text, value=read())
-        yield CounterMetricFamily("taskyard_worker_streams", "Streams opened to the scheduler", self.streams)
         yield CounterMetricFamily(
             "taskyard_worker_log_lines_dropped",
             "Log lines not kept because there were too many",
@@ -96,6 +93,6 @@ class WorkerMetrics(Collector):
             labels=["task_type", "status"],
         )
         for (task_type, status), durations in self._durations.items():
-            name = TaskStatus.Name(TaskStatus.ValueType(status)).removeprefix(_STATUS_PREFIX)
+            name = TaskStatus.Name(status).removeprefix(_STATUS_PREFIX)
             family.add_metric([task_type, name], buckets=durations.cumulative(), sum_value=durations.total_s)
         return family

@@ -19,8 +19,8 @@ MAX_FRAME_BYTES = 1024 * 1024
 class Outbox:
     """Results, start acknowledgements and reports on their way to the scheduler.
 
-    Results keep their order. Start acknowledgements and reports go with the earliest frame; a start is left out when
-    the result is sent with it, since a result implies it.
+    Results keep their order. Start acknowledgements and reports go with the earliest frame; a start is left
+    out when the result is sent with it, since a result implies it.
 
     Args:
         wake: Called when there is something to send.
@@ -51,7 +51,7 @@ class Outbox:
         self,
         task_id: str,
         token: str,
-        status: TaskStatus,
+        status: TaskStatus.ValueType,
         output_json: str = "",
         error_message: str = "",
         error_kind: str = "",

@@ -31,7 +31,7 @@ _CUT_MARK = " … [cut]"
 class Outcome:
     """The end of an attempt: `kind` is the machine-readable reason of a failure."""
 
-    status: TaskStatus
+    status: TaskStatus.ValueType
     output_json: str = ""
     error: str = ""
     kind: str = ""
@@ -43,9 +43,14 @@ STOPPED = Outcome(TASK_STATUS_UNSPECIFIED)
 
 
 def succeeded(value: Any) -> Outcome:
-    """Return the outcome of a handler that returned; a value that cannot be stored is a failure."""
+    """Return the outcome of a handler that returned; a value that cannot be stored is a failure.
+
+    A built-in handler may return an Outcome, which is taken as it is.
+    """
     if value is None:
         return NOTHING_RETURNED
+    if isinstance(value, Outcome):
+        return value
     try:
         output = to_json(value)
         size = len(output) if output.isascii() else len(output.encode())
@@ -90,7 +95,7 @@ def unknown_type(task_type: str) -> Outcome:
     return Outcome(
         TASK_STATUS_REJECTED,
         error=f"this worker has no handler for task type {task_type[:200]!r}",
-        kind="UNKNOWN_TYPE",
+        kind="UNKNOWN_TASK_TYPE",
     )
 
 

@@ -95,14 +95,14 @@ class TaskRegistry:
     def task(self, name: str, *, isolated: bool = False) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the handler of a task type and leaves it as it is.
 
-        The function gets the attempt's Context in a parameter named `ctx` or `context` (or annotated `Context`), the
-        whole input in a parameter named `input`, and in each other parameter the input's value of that name. It may
-        leave any of them out; one without a default makes its key required.
+        The function gets the attempt's Context in a parameter named `ctx` or `context` (or annotated
+        `Context`), the whole input in a parameter named `input`, and in each other parameter the input's
+        value of that name. It may leave any of them out; one without a default makes its key required.
 
         Args:
             name: The task type.
-            isolated: Run each attempt in a process of its own, which can be killed and whose crash hurts nothing
-                else. The function must then be reachable by its name in its module.
+            isolated: Run each attempt in a process of its own, which can be killed and whose crash hurts
+                nothing else. The function must then be reachable by its name in its module.
 
         Raises:
             RegistrationError: The name is taken or no name, or the signature cannot be served.
@@ -127,9 +127,7 @@ def make_handler(name: str, function: Callable[..., Any], *, isolated: bool = Fa
         getattr(function, "__call__", None)  # noqa: B004 - asks what calling does, not whether it can be called
     )
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise RegistrationError(
-            f"task type {name!r}: a handler returns its result, but {function!r} is a generator"
-        )
+        raise RegistrationError(f"task type {name!r}: a handler returns its result, but {function!r} is a generator")
     if isolated and "<locals>" in getattr(function, "__qualname__", "<locals>"):
         raise RegistrationError(
             f"task type {name!r}: an isolated handler is found by its name in its module, so it cannot be defined "

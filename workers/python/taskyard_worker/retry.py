@@ -17,9 +17,7 @@ Answer = TypeVar("Answer")
 
 def repeatable(error: LinkError) -> bool:
     """Tell whether the scheduler may answer the same call later."""
-    return error.code == "UNAVAILABLE" or (
-        error.code == "RESOURCE_EXHAUSTED" and error.retry_after is not None
-    )
+    return error.code == "UNAVAILABLE" or (error.code == "RESOURCE_EXHAUSTED" and error.retry_after is not None)
 
 
 async def with_retries(

@@ -37,6 +37,9 @@ class Isolation(Protocol):
     async def run(self, attempt: Attempt) -> Outcome:
         """Run the attempt's handler in a process of its own; when cancelled, end the process first."""
 
+    def renew(self, token: str, left_s: float) -> None:
+        """Kill the exclusive attempt 5 s before its lease ends, which is in `left_s` seconds."""
+
 
 class RunnerEvents(Protocol):
     """What the runner tells."""
@@ -92,7 +95,6 @@ class Runner:
     def dispatch(self, attempts: Iterable[Attempt]) -> None:
         """Start attempts, in their order."""
         self._ready.extend(attempts)
-        self._width = 1
         if not self._driving:
             self._driving = True
             self._open_lanes()
@@ -106,22 +108,24 @@ class Runner:
             await asyncio.wait(self._lanes)
 
     def _open_lanes(self) -> None:
-        """Open lanes for what is ready: one, and more with each round in which the lanes got stuck in an await."""
+        """Open lanes for what is ready: one, and more with each round in which all lanes got stuck in an await."""
         for _ in range(min(self._width, len(self._ready))):
             lane = Lane()
             lane.task = self._loop.create_task(self._run_lane(lane), name="attempts")
             self._lanes.add(lane.task)
             lane.task.add_done_callback(self._lane_done)
             self._new.append(lane)
-        self._width = min(self._width * 2, MAX_NEW_LANES)
         self._loop.call_soon(self._look_at_lanes)
 
     def _look_at_lanes(self) -> None:
         """Run right after the new lanes' first step: what they still run has suspended."""
+        suspended = 0
         for lane in self._new:
             if lane.attempt is not None:
+                suspended += 1
                 lane.suspended = True
                 self._events.attempt_suspended(lane.attempt)
+        self._width = min(self._width * 2, MAX_NEW_LANES) if suspended == len(self._new) else max(1, suspended)
         self._new.clear()
         if self._ready:
             self._open_lanes()
@@ -164,7 +168,7 @@ class Runner:
                 raise RuntimeError("this worker cannot run isolated handlers")
             return await self._isolation.run(attempt)
         except asyncio.CancelledError as error:
-            if attempt.stop is not None:
+            if attempt.stopping:
                 return STOPPED
             if attempt.lane is not None and attempt.lane.cancelling():
                 raise  # the worker itself is being closed

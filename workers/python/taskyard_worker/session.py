@@ -235,9 +235,7 @@ class Session:
                         await stream.send(frame)
                     self.frames_sent += 1
             except (LinkError, TimeoutError) as error:
-                self._log.info(
-                    "a frame could not be sent; opening another stream", error=str(error) or "stuck"
-                )
+                self._log.info("a frame could not be sent; opening another stream", error=str(error) or "stuck")
                 if self._stream is stream:
                     await self.reopen()
 
@@ -317,9 +315,7 @@ class Session:
         chunks = self._logbook.chunks()
         if not chunks:
             return
-        request = AppendLogsRequest(
-            worker_id=self._identity.worker_id, session_epoch=self._epoch, chunks=chunks
-        )
+        request = AppendLogsRequest(worker_id=self._identity.worker_id, session_epoch=self._epoch, chunks=chunks)
         response = await self._link.append_logs(request)
         for ack in response.acks:
             self._logbook.acknowledge(ack)
@@ -337,9 +333,7 @@ class Session:
                 DeregisterRequest(worker_id=self._identity.worker_id, session_epoch=self._epoch)
             )
         except LinkError as error:
-            self._log.warning(
-                "could not deregister; the scheduler will notice", code=error.code, error=error.message
-            )
+            self._log.warning("could not deregister; the scheduler will notice", code=error.code, error=error.message)
 
 
 def superseded_text(worker_id: str) -> str:

@@ -1,7 +1,7 @@
 """The spool on disk: append-only segments of framed records, so that a result survives the worker's death.
 
-Not flushed to the platter: it outlives a killed process, not a power cut; a result lost so is made again by another
-attempt. Not the index of what is acknowledged (`results`).
+Not flushed to the platter: it outlives a killed process, not a power cut; a result lost so is made again by
+another attempt. Not the index of what is acknowledged (`results`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Segment:
 class FileSpool:
     """A spool in a directory of its own.
 
-    A record is its length, its CRC-32 and the bytes of a frame. A torn tail, as a kill or a full disk leaves, is
-    ignored. When the disk is full, records stay in memory until there is room.
+    A record is its length, its CRC-32 and the bytes of a frame. A torn tail, as a kill or a full disk leaves,
+    is ignored. When the disk is full, records stay in memory until there is room.
 
     Args:
         directory: Made when it is missing.

@@ -50,9 +50,7 @@ class Stopper:
 
     def _timed_out(self, attempt: Attempt) -> None:
         limit = attempt.assignment.timeout_ms / 1000
-        self.stop(
-            attempt, Stop(StopCause.TIMEOUT, f"ran longer than its timeout of {limit:g} s", DEFAULT_GRACE_S)
-        )
+        self.stop(attempt, Stop(StopCause.TIMEOUT, f"ran longer than its timeout of {limit:g} s", DEFAULT_GRACE_S))
 
     def _grace_over(self, attempt: Attempt) -> None:
         attempt.timer = None

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taskyard.v1.tasks_pb2 import (
     TASK_STATUS_CANCELLED,
     TASK_STATUS_FAILED,
     TASK_STATUS_INTERRUPTED,
+    TASK_STATUS_REJECTED,
     TASK_STATUS_SUCCESS,
     TASK_STATUS_TIMEOUT,
 )
@@ -29,7 +30,7 @@ from taskyard_worker.logbook import LogBook
 from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.outbox import Outbox
 from taskyard_worker.outcome import Outcome, unknown_type
-from taskyard_worker.registry import Handler, TaskRegistry
+from taskyard_worker.registry import Handler, Mode, TaskRegistry
 from taskyard_worker.results import KeptResults
 from taskyard_worker.runner import Isolation, Runner, Threads
 from taskyard_worker.stopping import DEFAULT_GRACE_S, Stopper
@@ -58,6 +59,7 @@ class Work:
         metrics: Counts the attempts.
         places: Where handlers run that are not on the event loop.
         wake: Called when there is something to send.
+        beat_now: Called when an attempt waits for its lease to be confirmed by a heartbeat.
         broken: Called with an error that must stop the worker.
     """
 
@@ -73,6 +75,7 @@ class Work:
         metrics: WorkerMetrics,
         places: Places,
         wake: Callable[[], None],
+        beat_now: Callable[[], None],
         broken: Callable[[BaseException], None],
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -91,7 +94,11 @@ class Work:
         self._outbox = Outbox(wake)
         self._runner = Runner(self.loop, self, places.threads, places.isolation, broken)
         self._stopper = Stopper(self.loop, Attempt.cannot_be_stopped)
+        self._isolation = places.isolation
+        self._beat_now = beat_now
         self._running: dict[str, Attempt] = {}
+        self._exclusive: dict[str, Attempt] = {}
+        self._unconfirmed: dict[str, Attempt] = {}
         self._stream = 0
         self._received = 0
         self._credits_sent = 0
@@ -119,7 +126,26 @@ class Work:
         yield from self._results.tokens()
 
     def renewed(self, tokens: Iterable[str], since: float) -> None:
-        """Note that a heartbeat sent at `since` (loop time) with these tokens was answered: their leases run anew."""
+        """Note that a heartbeat sent at `since` (loop time) with these tokens was answered: their leases run anew.
+
+        An exclusive attempt starts only now: how long its assignment was on the way, nobody knows.
+        """
+        if self._exclusive:
+            self._renew_exclusive(tokens, since)
+
+    def _renew_exclusive(self, tokens: Iterable[str], since: float) -> None:
+        isolation, elapsed = self._isolation, self.loop.time() - since
+        if isolation is None:
+            return
+        for token in self._exclusive.keys() & set(tokens):
+            attempt = self._exclusive[token]
+            isolation.renew(token, attempt.assignment.lease_ms / 1000 - elapsed)
+            self._release(attempt)
+
+    def _release(self, attempt: Attempt) -> None:
+        """Start an exclusive attempt that waits for its lease to be confirmed, or that need not start any more."""
+        if self._unconfirmed.pop(attempt.token, None) is not None:
+            self._runner.dispatch((attempt,))
 
     # --- frames in -------------------------------------------------------------------------------
 
@@ -145,10 +171,14 @@ class Work:
                 continue
             self._received += 1
             handler = get(assignment.task_type) or get("*")
-            if handler is None or self.draining or assignment.idempotency_key:
-                if self._answered(assignment, token, handler):
-                    continue
-                assert handler is not None
+            if handler is None or self.draining:
+                self._hand_back(assignment, token)
+                continue
+            if assignment.idempotency_key and self._answered(assignment, token):
+                continue
+            if assignment.exclusive:
+                self._take_exclusive(assignment, token, handler)
+                continue
             attempt = Attempt(assignment, token, handler, self, stream)
             running[token] = attempt
             starting.append(attempt)
@@ -165,19 +195,33 @@ class Work:
         if attempt is not None:
             attempt.stream = self._stream
 
-    def _answered(self, assignment: TaskAssignment, token: str, handler: Handler | None) -> bool:
-        """Answer an assignment that need not or cannot run; return whether it was answered."""
+    def _take_exclusive(self, assignment: TaskAssignment, token: str, handler: Handler) -> None:
+        """Run an attempt where it can be killed, once a heartbeat has confirmed its lease."""
+        if self._isolation is None or not (handler.killable or can_be_isolated(handler)):
+            text = "an exclusive task needs a handler that can run in a process of its own"
+            self._result(assignment.task_id, token, Outcome(TASK_STATUS_REJECTED, error=text, kind="NOT_ISOLATED"))
+            return
+        if not handler.killable:
+            handler = replace(handler, mode=Mode.PROCESS, killable=True)
+        attempt = Attempt(assignment, token, handler, self, self._stream)
+        self._running[token] = self._exclusive[token] = self._unconfirmed[token] = attempt
+        self.idle.clear()
+        self._beat_now()
+
+    def _hand_back(self, assignment: TaskAssignment, token: str) -> None:
+        """Answer an assignment that this worker cannot take."""
         if self.draining:
-            self._result(
-                assignment.task_id, token, Outcome(TASK_STATUS_INTERRUPTED, error="the worker stops")
-            )
-        elif handler is None:
-            self._result(assignment.task_id, token, unknown_type(assignment.task_type))
+            outcome = Outcome(TASK_STATUS_INTERRUPTED, error="the worker stops")
         else:
-            first = self._keys.find(assignment.tenant, assignment.idempotency_key)
-            if first is None:
-                return False
-            self._result(assignment.task_id, token, Outcome(TASK_STATUS_SUCCESS, first))
+            outcome = unknown_type(assignment.task_type)
+        self._result(assignment.task_id, token, outcome)
+
+    def _answered(self, assignment: TaskAssignment, token: str) -> bool:
+        """Answer an assignment from memory, if its key is in there; return whether it was."""
+        first = self._keys.find(assignment.tenant, assignment.idempotency_key)
+        if first is None:
+            return False
+        self._result(assignment.task_id, token, Outcome(TASK_STATUS_SUCCESS, first))
         return True
 
     def _cancel(self, order: CancelAttempt) -> None:
@@ -189,12 +233,11 @@ class Work:
                 StopCause.FENCED: "another attempt takes its place",
             }.get(cause, "the task was cancelled")
             self._stopper.stop(attempt, Stop(cause, text, order.grace_ms / 1000))
+            self._release(attempt)
         elif order.attempt_token not in self._results and cause is not StopCause.FENCED:
             # Nothing of the kind runs here, which is what the scheduler wants to hear.
             status = TASK_STATUS_TIMEOUT if cause is StopCause.TIMEOUT else TASK_STATUS_CANCELLED
-            self._result(
-                order.task_id, order.attempt_token, Outcome(status, error="the attempt does not run here")
-            )
+            self._result(order.task_id, order.attempt_token, Outcome(status, error="the attempt does not run here"))
 
     def _checkpoint_acknowledged(self, ack: CheckpointAck) -> None:
         attempt = self._running.get(ack.attempt_token)
@@ -273,6 +316,7 @@ class Work:
         """Stop whatever runs, to be requeued."""
         for attempt in self.running:
             self._stopper.stop(attempt, Stop(StopCause.DRAINED, "the worker stops", grace_s))
+            self._release(attempt)
 
     async def close(self) -> None:
         """Cancel what runs, wait for it, and close the files."""
@@ -295,6 +339,8 @@ class Work:
         token, assignment, stop = attempt.token, attempt.assignment, attempt.stop
         attempt.ended = True
         del self._running[token]
+        if assignment.exclusive:
+            del self._exclusive[token]
         if not self._running:
             self.idle.set()
         if attempt.timer is not None or attempt.reports is not None:
@@ -332,6 +378,11 @@ class Work:
     def _note_acknowledged(self) -> None:
         if not self._results:
             self.all_acknowledged.set()
+
+
+def can_be_isolated(handler: Handler) -> bool:
+    """Tell whether another process could find the handler's function."""
+    return "<locals>" not in getattr(handler.function, "__qualname__", "<locals>")
 
 
 def stopped_outcome(stop: Stop, outcome: Outcome) -> Outcome:

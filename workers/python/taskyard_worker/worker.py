@@ -1,180 +1,187 @@
-"""A whole worker: puts the parts together, runs them until it is told to stop, and stops in good order.
+"""A worker with everything real around it: connection, files, threads, processes, HTTP endpoints.
 
-The only module that knows all the others; `main` turns settings into one of these.
+What a program of its own uses; the `taskyard worker` command is `main`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+import errno
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib import metadata
 from random import Random
-from typing import Any
 
-from taskyard_worker.keys import KeyMemory
-from taskyard_worker.link import Link
-from taskyard_worker.logbook import LogBook
-from taskyard_worker.logs import Logger
+from taskyard_worker.builtins import builtin_handlers, offered
+from taskyard_worker.endpoints import Endpoints
+from taskyard_worker.errors import DataDirectoryError
+from taskyard_worker.grpc_link import GrpcLink
+from taskyard_worker.identity import Home, take_home
+from taskyard_worker.isolation import ProcessIsolation
+from taskyard_worker.keys import FileKeys
+from taskyard_worker.logs import Logger, json_logger
 from taskyard_worker.metrics import WorkerMetrics
-from taskyard_worker.registry import TaskRegistry
-from taskyard_worker.results import KeptResults, Spool
-from taskyard_worker.session import Identity, Session
-from taskyard_worker.stopping import DEFAULT_GRACE_S, KILL_MARGIN_S
-from taskyard_worker.work import Places, Work
-
-ACKNOWLEDGE_S = 10.0
-"""How long a draining worker waits for its last results to be acknowledged; they stay in the spool otherwise."""
-FLUSH_LOGS_S = 5.0
+from taskyard_worker.processes import ProcessHost
+from taskyard_worker.registry import TaskRegistry, default_registry
+from taskyard_worker.runtime import Runtime, Storage
+from taskyard_worker.session import Identity
+from taskyard_worker.settings import SettingsError, WorkerSettings
+from taskyard_worker.spool import FileSpool
+from taskyard_worker.supervision import Supervision
+from taskyard_worker.threads import ThreadPool
+from taskyard_worker.watchdog import LoopGuard
+from taskyard_worker.work import Places
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
-    """What outlives the worker's process."""
+class Offer:
+    """What a worker offers: its own handlers, and the built-in task types unless `builtin` is False.
 
-    spool: Spool
-    keys: KeyMemory
+    `only`: these task types and no others; None: all.
+    """
+
+    registry: TaskRegistry = field(default_factory=lambda: default_registry)
+    builtin: bool = True
+    only: tuple[str, ...] | None = None
 
 
-class Runtime:
-    """One worker on the running event loop.
+class Worker:
+    """Runs handlers for a scheduler until it is told to drain.
+
+    ```python
+    worker = Worker(WorkerSettings(address="127.0.0.1:9090", token=token))
+    asyncio.run(worker.run())
+    ```
 
     Args:
-        link: The way to the scheduler.
-        identity: Who registers.
-        registry: The handlers.
-        storage: What outlives the process.
-        places: Where handlers run that are not on the event loop.
-        random: Source of jitter.
-        wall: Unix time in milliseconds.
-        log: The worker's own log.
-        drain_grace_s: How long running attempts may go on once the worker drains, in seconds.
+        settings: Where the scheduler is, how much runs at once, where files go.
+        offer: The handlers; by default those of the module's `@task`, and the built-in ones.
+        environ: Environment of the processes that handlers and commands run in.
+        log: The worker's own log; JSON lines on stderr when None.
     """
 
     def __init__(
         self,
-        *,
-        link: Link,
-        identity: Identity,
-        registry: TaskRegistry,
-        storage: Storage,
-        places: Places,
-        random: Random,
-        wall: Callable[[], int],
-        log: Logger,
-        drain_grace_s: float = DEFAULT_GRACE_S,
-        metrics: WorkerMetrics | None = None,
+        settings: WorkerSettings,
+        offer: Offer | None = None,
+        environ: Mapping[str, str] | None = None,
+        log: Logger | None = None,
     ) -> None:
-        loop = asyncio.get_running_loop()
-        self.metrics = metrics or WorkerMetrics()
-        self._log = log
-        self._drain_grace_s = drain_grace_s
-        self._draining = asyncio.Event()
-        self._broken: asyncio.Future[None] = loop.create_future()
-        wake = asyncio.Event()
-        self.logbook = LogBook(wall, self._wake_logs, self.metrics.count_dropped)
-        results = KeptResults(storage.spool)
-        restored = results.restore()
-        if restored:
-            log.info("results of an earlier life will be reported", count=restored)
-        self.work = Work(
-            worker_id=identity.worker_id,
-            slots=identity.max_concurrency,
-            registry=registry,
-            results=results,
-            keys=storage.keys,
-            logbook=self.logbook,
-            metrics=self.metrics,
-            places=places,
-            wake=wake.set,
-            broken=self._break,
-        )
-        self.session = Session(
-            link=link,
-            identity=identity,
-            work=self.work,
-            logbook=self.logbook,
-            random=random,
-            wall=wall,
-            log=log,
-            drain=self.drain,
-            wake=wake,
-        )
-        self._loop = loop
+        self._settings = settings
+        self._offer = offer or Offer()
+        self._environ = dict(os.environ) if environ is None else environ
+        self._log = log or json_logger(settings.log_level, component="worker")
+        self._runtime: Runtime | None = None
+        self._drain_asked = False
 
     def drain(self) -> None:
-        """Stop in good order: take nothing new, let what runs end within the grace, report, deregister."""
-        if not self._draining.is_set():
-            self._log.info("draining", active=self.work.active, grace_s=self._drain_grace_s)
-            self._draining.set()
+        """Stop in good order: `run` returns when what runs has ended or its grace is over. Call it on the loop."""
+        self._drain_asked = True
+        if self._runtime is not None:
+            self._runtime.drain()
 
     async def run(self) -> None:
         """Work until drained.
 
         Raises:
+            DataDirectoryError: The data directory cannot be used.
             NotAccepted: The scheduler does not want this worker.
+            RegistrationError: There is no task type to offer.
             SessionSuperseded: A newer session of this worker id exists.
-            Unauthenticated: The scheduler refuses the worker's token.
+            Unauthenticated: The scheduler refuses the token.
         """
+        async with AsyncExitStack() as stack:
+            home = take_home(self._settings.data, self._settings.worker_id)
+            stack.callback(home.release)
+            self._runtime = await self._assemble(home, stack)
+            if self._drain_asked:
+                self._runtime.drain()
+            try:
+                await self._runtime.run()
+            finally:
+                self._runtime = None
+
+    async def _assemble(self, home: Home, stack: AsyncExitStack) -> Runtime:
+        settings, log = self._settings, self._log
+        random = Random()  # noqa: S311 - jitter, no secret
+        supervision = Supervision(log)
+        stack.callback(supervision.close)
+        host = ProcessHost(supervision)
+        builtin = builtin_handlers(host, self._environ) if self._offer.builtin else ()
+        registry = offered(self._offer.registry, builtin, self._offer.only)
+        storage = open_storage(home, log)
+        threads = ThreadPool(settings.concurrency)
+        stack.callback(threads.close)
+        guard = LoopGuard(log)
+        guard.start()
+        stack.callback(guard.close)
+        metrics = WorkerMetrics()
+        port = await self._serve_http(metrics, stack)
+        link = GrpcLink(settings.address, settings.token.get_secret_value(), random, settings.tls_ca)
+        stack.push_async_callback(link.close)
+        return Runtime(
+            link=link,
+            identity=identity(settings, home, port, registry),
+            registry=registry,
+            storage=storage,
+            places=Places(threads, ProcessIsolation(host, self._environ)),
+            random=random,
+            wall=wall_ms,
+            log=log,
+            drain_grace_s=settings.drain_grace_s,
+            metrics=metrics,
+        )
+
+    async def _serve_http(self, metrics: WorkerMetrics, stack: AsyncExitStack) -> int:
+        """Serve the endpoints; return the port. The default port gives way to a free one when it is taken."""
+        settings = self._settings
+        endpoints = Endpoints(metrics, self._not_ready)
         try:
-            await first_of(
-                converse=self.session.converse(),
-                frames=self.session.send_frames(),
-                heartbeats=self.session.keep_alive(),
-                logs=self.session.send_logs(),
-                drain=self._drained(),
-                failure=self._failure(),
-            )
-        finally:
-            await self.session.reopen()
-            await self.work.close()
+            port = await endpoints.start(settings.bind, settings.http_port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or "http_port" in settings.model_fields_set:
+                raise SettingsError(
+                    f"TASKYARD_HTTP_PORT is {settings.http_port}, which cannot be bound: {error.strerror}; "
+                    "give another, or 0 for a free one"
+                ) from error
+            port = await endpoints.start(settings.bind, 0)
+        stack.push_async_callback(endpoints.close)
+        self._log.info("serving /healthz, /readyz, /metrics", bind=settings.bind, port=port)
+        return port
 
-    async def _drained(self) -> None:
-        await self._draining.wait()
-        work = self.work
-        work.drain()
-        if not await within(self._drain_grace_s, work.idle.wait()):
-            self._log.warning(
-                "interrupting what still runs", tasks=[attempt.task_id for attempt in work.running]
-            )
-            work.interrupt()
-            if not await within(DEFAULT_GRACE_S + KILL_MARGIN_S, work.idle.wait()):
-                self._log.warning("left running", tasks=[attempt.task_id for attempt in work.running])
-        if not await within(ACKNOWLEDGE_S, work.all_acknowledged.wait()):
-            self._log.warning("results stay in the spool for the next start", count=work.unacknowledged)
-        if not await within(FLUSH_LOGS_S, self.session.logs_sent()):
-            self._log.warning("the last log lines could not be sent")
-        await self.session.deregister()
-        self._log.info("drained")
-
-    async def _failure(self) -> None:
-        await self._broken
-
-    def _break(self, error: BaseException) -> None:
-        if not self._broken.done():
-            self._broken.set_exception(error)
-
-    def _wake_logs(self) -> None:
-        self._loop.call_soon_threadsafe(self.session.wake_logs)
+    def _not_ready(self) -> str:
+        if self._runtime is None:
+            return "starting"
+        return self._runtime.not_ready()
 
 
-async def within(seconds: float, what: Coroutine[Any, Any, object]) -> bool:
-    """Wait for something at most so long; return whether it came."""
+def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegistry) -> Identity:
+    """Return who registers."""
+    return Identity(
+        worker_id=home.worker_id,
+        host=settings.host or socket.gethostname(),
+        port=port,
+        capabilities=tuple(handler.name for handler in registry),
+        max_concurrency=settings.concurrency,
+        labels={"lang": "python", **settings.labels},
+        build_id=metadata.version("taskyard-worker"),
+    )
+
+
+def open_storage(home: Home, log: Logger) -> Storage:
+    """Open the files in the worker's directory. Raises DataDirectoryError."""
     try:
-        async with asyncio.timeout(seconds):
-            await what
-    except TimeoutError:
-        return False
-    return True
+        spool = FileSpool(home.path / "spool", time.monotonic, log.error)
+        return Storage(spool, FileKeys(home.path / "keys.jsonl", wall_ms, log.warning))
+    except OSError as error:
+        raise DataDirectoryError(
+            f"{home.path} cannot be used: {error.strerror or error}; name another directory in TASKYARD_DATA"
+        ) from error
 
 
-async def first_of(**loops: Coroutine[Any, Any, None]) -> None:
-    """Run loops side by side until the first ends, cancel the others, and raise what it raised."""
-    tasks = [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in done:
-        task.result()
+def wall_ms() -> int:
+    """Return Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000

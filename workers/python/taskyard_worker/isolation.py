@@ -1,0 +1,183 @@
+"""Runs isolated handlers, each attempt in a process of its own that can be killed. The worker's side.
+
+The child's side is `isolated`; both speak in JSON lines over a socket pair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
+from taskyard_worker.attempts import Attempt
+from taskyard_worker.loader import source_of
+from taskyard_worker.outcome import HANDLER_ERROR, STOPPED, Outcome, cut
+from taskyard_worker.output import OutputReader
+from taskyard_worker.processes import Child, ProcessHost
+from taskyard_worker.shell import line_writer
+from taskyard_worker.supervisor import boot_ms
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+EXIT_S = 5.0
+"""How long a child may take to exit once it has told its result."""
+OUTPUT_LEFT_S = 1.0
+
+_HIDDEN = ("TASKYARD_TOKEN", "TASKYARD_SECRET")
+
+
+class ProcessIsolation:
+    """Runs handlers in processes.
+
+    Args:
+        host: Starts the processes.
+        environ: The worker's environment; handlers see it without the worker's token.
+    """
+
+    def __init__(self, host: ProcessHost, environ: Mapping[str, str]) -> None:
+        self._host = host
+        self._env = {name: value for name, value in environ.items() if name not in _HIDDEN}
+        self._env["PYTHONUNBUFFERED"] = "1"
+
+    def renew(self, token: str, left_s: float) -> None:
+        """Kill the exclusive attempt 5 s before its lease ends, which is in `left_s` seconds."""
+        self._host.leases.renew(token, boot_ms() + int(left_s * 1000))
+
+    async def run(self, attempt: Attempt) -> Outcome:
+        """Run the attempt's handler in a process of its own; when cancelled, end the process first.
+
+        Raises:
+            InvalidInput: The task's input is no JSON object.
+        """
+        order = order_for(attempt)
+        ours, theirs = socket.socketpair()
+        try:
+            child = await self._host.start(
+                (sys.executable, "-m", "taskyard_worker.isolated", str(theirs.fileno())),
+                token=attempt.token,
+                env=self._env,
+                pass_fds=(theirs.fileno(),),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
+            return await attend(attempt, child, Conversation(attempt, child, reader, writer), order)
+        finally:
+            child.kill()
+            ours.close()
+            child.forget()
+            self._host.leases.forget(attempt.token)
+
+
+async def attend(attempt: Attempt, child: Child, talk: Conversation, order: dict[str, Any]) -> Outcome:
+    """Hold the conversation to its end, also while the child is being stopped."""
+    task = asyncio.create_task(talk.hold(order), name=f"process of {attempt.task_id}")
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if attempt.stop is None:
+            raise
+        child.terminate()
+        await asyncio.wait((task,), timeout=attempt.stop.grace_s)
+        child.kill()
+        return await task
+    finally:
+        if not task.done():
+            child.kill()
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+class Conversation:
+    """What is said with one child."""
+
+    def __init__(
+        self, attempt: Attempt, child: Child, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._attempt = attempt
+        self._child = child
+        self._reader = reader
+        self._writer = writer
+        self._outcome: Outcome | None = None
+
+    async def hold(self, order: dict[str, Any]) -> Outcome:
+        """Tell the child its work, serve it, and return how it ended."""
+        async with asyncio.TaskGroup() as group:
+            output = [
+                group.create_task(OutputReader(line_writer(self._attempt, name)).read(pipe), name=name)
+                for name, pipe in (("stdout", self._child.process.stdout), ("stderr", self._child.process.stderr))
+                if pipe is not None
+            ]
+            self._say(order)
+            while line := await self._reader.readline():
+                self._hear(json.loads(line), group)
+            code = await self._exit_code()
+            await asyncio.wait(output, timeout=OUTPUT_LEFT_S)
+            for task in output:
+                task.cancel()
+        self._writer.close()
+        return self._outcome or died(code)
+
+    async def _exit_code(self) -> int:
+        try:
+            async with asyncio.timeout(EXIT_S):
+                return await self._child.wait()
+        except TimeoutError:
+            self._child.kill()
+            return await self._child.wait()
+
+    def _hear(self, message: dict[str, Any], group: asyncio.TaskGroup) -> None:
+        attempt = self._attempt
+        if "log" in message:
+            attempt.write_log(*message["log"])
+        elif "progress" in message:
+            attempt.report_progress(*message["progress"])
+        elif "checkpoint" in message:
+            group.create_task(self._checkpoint(message["checkpoint"]), name="checkpoint")
+        elif "output" in message:
+            self._outcome = Outcome(TASK_STATUS_SUCCESS, message["output"])
+        elif "error" in message:
+            self._outcome = Outcome(TASK_STATUS_FAILED, error=cut(message["error"]), kind=message["kind"])
+        elif "stopped" in message:
+            self._outcome = STOPPED
+
+    async def _checkpoint(self, text: str) -> None:
+        await self._attempt.store_checkpoint(text)
+        self._say({"stored": True})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+
+def order_for(attempt: Attempt) -> dict[str, Any]:
+    """Return what a child is told to do."""
+    return {
+        "path": sys.path,
+        "directory": os.getcwd(),
+        "source": source_of(attempt.handler.function),
+        "task_type": attempt.handler.name,
+        "task_id": attempt.task_id,
+        "attempt": attempt.number,
+        "tenant": attempt.tenant,
+        "run_id": attempt.run_id,
+        "step_id": attempt.step_id,
+        "worker_id": attempt.worker_id,
+        "checkpoint": attempt.stored_checkpoint,
+        "input": attempt.input(),
+    }
+
+
+def died(code: int) -> Outcome:
+    """Return the outcome of a process that ended without a word."""
+    how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
+    return Outcome(
+        TASK_STATUS_FAILED, error=f"the handler's process {how} before the handler returned", kind=HANDLER_ERROR
+    )

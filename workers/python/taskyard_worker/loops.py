@@ -1,0 +1,63 @@
+"""Holds the worker's loops: named tasks of one owner, each of which may be started anew.
+
+Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+Body = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Loops:
+    """Runs loops side by side until the first of them ends, then cancels the others."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, Body] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._old: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    def add(self, name: str, body: Body) -> None:
+        """Name a loop, before `run`."""
+        self._bodies[name] = body
+
+    def restart(self, name: str) -> None:
+        """Cancel a loop and start it anew."""
+        old = self._tasks[name]
+        self._old.add(old)
+        old.cancel()
+        self._start(name)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Run all of them; raise what the first to end raises."""
+        for name in self._bodies:
+            self._start(name)
+        try:
+            while not (ended := await self._wait()):
+                self._changed.clear()
+        finally:
+            await self._cancel()
+        for task in ended:
+            task.result()
+
+    def _start(self, name: str) -> None:
+        self._tasks[name] = asyncio.create_task(self._bodies[name](), name=name)
+
+    async def _wait(self) -> list[asyncio.Task[None]]:
+        changed = asyncio.create_task(self._changed.wait(), name="loops changed")
+        try:
+            await asyncio.wait((*self._tasks.values(), changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        return [task for task in self._tasks.values() if task.done()]
+
+    async def _cancel(self) -> None:
+        tasks = self._old.union(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

@@ -1,0 +1,161 @@
+"""The `taskyard worker` command: arguments and environment in, exit code out.
+
+Exit codes: 0 drained; 2 wrong settings, arguments or task files; 70 a fault of the worker; 71 another worker
+took this one's id; 72 the scheduler does not accept it; 73 the token is refused; 74 the data directory cannot
+be used; 75 stopped at once by a second signal, what ran was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from taskyard_worker.errors import (
+    DataDirectoryError,
+    LoadError,
+    NotAccepted,
+    RegistrationError,
+    SessionSuperseded,
+    Unauthenticated,
+    WorkerError,
+)
+from taskyard_worker.loader import load_tasks
+from taskyard_worker.logs import Logger, json_logger
+from taskyard_worker.outcome import describe
+from taskyard_worker.settings import SettingsError, WorkerSettings, load, parse_labels
+from taskyard_worker.worker import Offer, Worker
+
+EXIT_USAGE = 2
+EXIT_FAULT = 70
+EXIT_SUPERSEDED = 71
+EXIT_NOT_ACCEPTED = 72
+EXIT_UNAUTHENTICATED = 73
+EXIT_DATA = 74
+EXIT_STOPPED_AT_ONCE = 75
+
+_EXITS: dict[type[WorkerError], int] = {
+    SettingsError: EXIT_USAGE,
+    LoadError: EXIT_USAGE,
+    RegistrationError: EXIT_USAGE,
+    SessionSuperseded: EXIT_SUPERSEDED,
+    NotAccepted: EXIT_NOT_ACCEPTED,
+    Unauthenticated: EXIT_UNAUTHENTICATED,
+    DataDirectoryError: EXIT_DATA,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a worker; return its exit code.
+
+    Args:
+        argv: The arguments; those of the process when None.
+    """
+    arguments = parser().parse_args(argv)
+    try:
+        settings = load(local_server(os.environ), overrides(arguments))
+        log = json_logger(settings.log_level, component="worker")
+        for source in settings.tasks:
+            load_tasks(source)
+        only = tuple(arguments.only) if arguments.only else None
+        worker = Worker(settings, Offer(builtin=not arguments.no_builtin, only=only), os.environ, log)
+        return run(worker, log)
+    except WorkerError as error:
+        print(f"taskyard worker: {error}", file=sys.stderr)  # noqa: T201 - the last word, to a person
+        return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_FAULT)
+
+
+def run(worker: Worker, log: Logger) -> int:
+    """Run the worker on an event loop of its own; return the exit code. Raises WorkerError."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(until_signalled(worker, log))
+
+
+async def until_signalled(worker: Worker, log: Logger) -> int:
+    """Run until drained; SIGTERM and SIGINT drain, a second one stops at once. Raises WorkerError."""
+    loop = asyncio.get_running_loop()
+    work = asyncio.create_task(worker.run(), name="worker")
+    signals = 0
+
+    def signalled() -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 1:
+            worker.drain()
+        else:
+            log.warning("stopping at once")
+            work.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled)
+    try:
+        await work
+    except asyncio.CancelledError:
+        return EXIT_STOPPED_AT_ONCE
+    except WorkerError:
+        raise
+    except Exception as error:
+        log.error("the worker failed", error=describe(error), exc_info=error)
+        return EXIT_FAULT
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's arguments. What is not given comes from TASKYARD_... variables."""
+    result = argparse.ArgumentParser(
+        prog="taskyard worker", description="Run tasks. What is not given here comes from TASKYARD_... variables."
+    )
+    add = result.add_argument
+    add("--tasks", action="append", metavar="FILE|MODULE", help="load handlers from here; may be repeated")
+    add("--only", action="append", metavar="TYPE", help="offer this task type and no others; may be repeated")
+    add("--no-builtin", action="store_true", help="do not offer shell, sleep and text_process")
+    add("--address", metavar="HOST:PORT", help="a scheduler's gRPC address (TASKYARD_ADDRESS)")
+    add("--worker-id", metavar="ID", help="the worker's id (TASKYARD_WORKER_ID)")
+    add("--data", metavar="DIR", help="data directory (TASKYARD_DATA)")
+    add("--concurrency", metavar="N", help="how many tasks run at once (TASKYARD_CONCURRENCY)")
+    add("--label", action="append", metavar="NAME=VALUE", help="a label that selectors match; may be repeated")
+    add("--http-port", metavar="PORT", help="port of /healthz, /readyz, /metrics; 0: a free one")
+    add("--log-level", metavar="LEVEL", help="debug, info, warning or error (TASKYARD_LOG_LEVEL)")
+    return result
+
+
+def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the arguments say, by the names of the settings. Raises SettingsError."""
+    return {
+        "address": arguments.address,
+        "worker_id": arguments.worker_id,
+        "data": arguments.data,
+        "concurrency": arguments.concurrency,
+        "labels": parse_labels(",".join(arguments.label)) if arguments.label else None,
+        "http_port": arguments.http_port,
+        "log_level": arguments.log_level,
+        "tasks": tuple(arguments.tasks) if arguments.tasks else None,
+    }
+
+
+def local_server(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Add address and token of a `taskyard dev` on this machine where the environment has none.
+
+    It leaves both in `cli.json` in the data directory. An address given by hand gets no token from there.
+    """
+    if environ.get("TASKYARD_ADDRESS") or environ.get("TASKYARD_TOKEN"):
+        return environ
+    path = Path(environ.get("TASKYARD_DATA") or WorkerSettings.model_fields["data"].default).expanduser()
+    try:
+        left = json.loads((path / "cli.json").read_text(encoding="utf-8"))
+        found = {"TASKYARD_ADDRESS": str(left["address"]), "TASKYARD_TOKEN": str(left["token"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return environ
+    return {**environ, **found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Child processes of attempts: each in a process group of its own, known to the supervisor before it does anything.
+
+Knows nothing of what the children do (`isolation`, `shell`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from taskyard_worker.supervision import Supervision
+
+LEASE_MARGIN_MS = 5000
+"""How long before the end of its lease an exclusive attempt is killed."""
+
+
+class Leases:
+    """Leases of exclusive attempts, by token, on the boot-time clock."""
+
+    def __init__(self, supervision: Supervision) -> None:
+        self._supervision = supervision
+        self._deadlines: dict[str, int] = {}
+        self._groups: dict[str, int] = {}
+
+    def renew(self, token: str, ends_ms: int) -> None:
+        """Let an attempt live until 5 s before its lease ends, a time of `supervisor.boot_ms`."""
+        self._deadlines[token] = ends_ms - LEASE_MARGIN_MS
+        if token in self._groups:
+            self._supervision.lease(self._groups[token], self._deadlines[token])
+
+    def bind(self, token: str, group: int) -> None:
+        """Name the process group that runs the attempt."""
+        if token in self._deadlines:
+            self._groups[token] = group
+            self._supervision.lease(group, self._deadlines[token])
+
+    def forget(self, token: str) -> None:
+        """Forget an attempt that has ended."""
+        self._deadlines.pop(token, None)
+        self._groups.pop(token, None)
+
+
+class Child:
+    """One child process and its group."""
+
+    def __init__(self, process: asyncio.subprocess.Process, supervision: Supervision) -> None:
+        self.process = process
+        self._supervision = supervision
+
+    @property
+    def group(self) -> int:
+        """Id of its process group, which is also its process id."""
+        return self.process.pid
+
+    async def wait(self) -> int:
+        """Wait for its end and kill what it left in its group; return its exit code, negative for a signal."""
+        code = await self.process.wait()
+        self.kill()
+        return code
+
+    async def end(self, grace_s: float) -> None:
+        """Ask the group to end with SIGTERM; kill it once the grace is over, or when this is cancelled."""
+        self.terminate()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self.process.wait()
+        self.kill()
+        await self.process.wait()
+
+    def terminate(self) -> None:
+        """Ask the group to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the group, what is left of it."""
+        self._signal(signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Tell the supervisor that it has ended."""
+        self._supervision.drop(self.group)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so of zombies
+            os.killpg(self.group, number)
+
+
+class ProcessHost:
+    """Starts children.
+
+    Args:
+        supervision: Kills them when the worker dies.
+    """
+
+    def __init__(self, supervision: Supervision) -> None:
+        self.supervision = supervision
+        self.leases = Leases(supervision)
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        token: str,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        stdin: int = asyncio.subprocess.DEVNULL,
+        pass_fds: Sequence[int] = (),
+    ) -> Child:
+        """Start a child by exec, its stdout and stderr as pipes.
+
+        The supervisor learns of it after it exists: a child must wait to be told to go on, so that there is
+        no moment in which it could outlive the worker.
+
+        Args:
+            command: The program and its arguments.
+            token: The attempt that it runs for.
+            env: Its whole environment.
+            cwd: Where it runs; None: where the worker does.
+            stdin: As in `subprocess`.
+            pass_fds: File descriptors that it inherits.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env=env,
+            cwd=cwd,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+        child = Child(process, self.supervision)
+        self.supervision.add(child.group)
+        self.leases.bind(token, child.group)
+        return child

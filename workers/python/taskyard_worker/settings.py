@@ -1,0 +1,119 @@
+"""The worker's settings: one frozen class, checked at once. Reads no environment by itself: `main` gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from taskyard_worker.errors import WorkerError
+
+PREFIX = "TASKYARD_"
+SHOWN = 200
+
+Labels = dict[str, str]
+
+
+class SettingsError(WorkerError):
+    """Some settings are wrong; the text has a sentence for each."""
+
+
+class WorkerSettings(BaseModel):
+    """What can be set; each field is the environment variable TASKYARD_ and its name in capitals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: str = Field("127.0.0.1:9090", min_length=1, description="Address of a scheduler's gRPC port.")
+    token: SecretStr = Field(SecretStr(""), description="Bearer token whose role is `worker`. Empty: none is sent.")
+    tls_ca: Path | None = Field(
+        None, description="File of certificates that sign the scheduler's. Unset: the connection is not encrypted."
+    )
+    worker_id: str = Field(
+        "",
+        max_length=200,
+        description="The worker's id. Empty: one is made and kept in the data directory.",
+    )
+    data: Path = Field(
+        Path("~/.local/share/taskyard"),
+        description="Directory for what outlives the process: id, results not yet acknowledged, idempotency keys.",
+    )
+    concurrency: Annotated[int, Field(ge=1, le=100_000, json_schema_extra={"unit": "tasks"})] = Field(
+        10, description="How many tasks run at once."
+    )
+    labels: Labels = Field(
+        {}, description="Labels that selectors match, as name=value, separated by commas; `lang=python` is given."
+    )
+    host: str = Field("", max_length=255, description="Name of this host for people. Empty: as the system says.")
+    bind: str = Field(
+        "0.0.0.0",  # noqa: S104 - the documented default
+        description="Address to serve /healthz, /readyz and /metrics on.",
+    )
+    http_port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        8080,
+        description="Port of /healthz, /readyz and /metrics; 0 takes a free one, as does the default when it is taken.",
+    )
+    tasks: tuple[str, ...] = Field(
+        (), description="Files (*.py) or modules that register handlers, separated by commas."
+    )
+    drain_grace_s: Annotated[float, Field(ge=0, le=86400)] = Field(
+        10.0, description="How long running tasks may go on after SIGTERM before they are interrupted."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe level of the worker's own log that is written."
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _label_sizes(cls, labels: Labels) -> Labels:
+        if len(labels) > 64:
+            raise ValueError(f"{len(labels)} labels, but a worker has at most 64")
+        return labels
+
+    @field_validator("data")
+    @classmethod
+    def _home_directory(cls, path: Path) -> Path:
+        return path.expanduser()
+
+
+def load(environ: Mapping[str, str], overrides: Mapping[str, Any]) -> WorkerSettings:
+    """Return the settings: overrides (from the command line, None: not given), then variables, then defaults.
+
+    Raises:
+        SettingsError: A value breaks its rule.
+    """
+    values: dict[str, Any] = {}
+    for name in WorkerSettings.model_fields:
+        text = environ.get(PREFIX + name.upper(), "")
+        if text:
+            values[name] = text
+    values.update((name, value) for name, value in overrides.items() if value is not None)
+    try:
+        if isinstance(values.get("labels"), str):
+            values["labels"] = parse_labels(values["labels"])
+        if isinstance(values.get("tasks"), str):
+            values["tasks"] = tuple(item.strip() for item in values["tasks"].split(",") if item.strip())
+        return WorkerSettings(**values)
+    except ValidationError as error:
+        raise SettingsError("\n".join(sentence(detail) for detail in error.errors())) from None
+
+
+def parse_labels(text: str) -> Labels:
+    """Return labels from `name=value,name=value`. Raises SettingsError."""
+    labels: Labels = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = item.partition("=")
+        if not name.strip() or not equals:
+            raise SettingsError(f"label {item[:SHOWN]!r} is no name=value")
+        labels[name.strip()] = value.strip()
+    return labels
+
+
+def sentence(detail: Any) -> str:
+    """Return what is wrong with one setting."""
+    name = str(detail["loc"][0]) if detail["loc"] else ""
+    field = WorkerSettings.model_fields[name]
+    shown = "a secret" if name == "token" else repr(detail["input"])[:SHOWN]
+    rule = detail["msg"].removeprefix("Value error, ")
+    return f"{PREFIX}{name.upper()} is {shown}: {rule[:1].lower()}{rule[1:]}. {field.description}"
