@@ -1,0 +1,47 @@
+"""Answers to why: the reasons that the engine gave for a live instance, or how an ended one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.engine.explain import WaitReason
+from taskyard_core.records import INSTANCE_COLUMNS, Row, TaskState
+
+
+def explain_live(state: int, reasons: Sequence[WaitReason]) -> pb.ExplainTaskResponse:
+    """Returns why an instance has not ended.
+
+    Args:
+        state: A TaskState.
+        reasons: At least one, the most important first.
+    """
+    first = reasons[0].message
+    return pb.ExplainTaskResponse(
+        status=state,  # type: ignore[arg-type]  # the numbers are those of the enum
+        reasons=[pb.WaitReason(code=each.code, message=each.message, variables=each.variables) for each in reasons],
+        summary=f"The task is {TaskState(state).name}: {first}.",
+    )
+
+
+def explain_ended(row: Row) -> pb.ExplainTaskResponse:
+    """Returns how an instance ended, from its row (INSTANCE_COLUMNS)."""
+    value = dict(zip(INSTANCE_COLUMNS, row, strict=False))
+    return pb.ExplainTaskResponse(status=value["state"], summary=_how(value))
+
+
+def _how(value: dict[str, object]) -> str:
+    state = TaskState(int(str(value["state"])))
+    attempt, worker = value["attempt"], value["worker_id"]
+    where = f" in attempt {attempt} on worker {worker}" if attempt else ""
+    if state == TaskState.SUCCESS:
+        return f"The task ended well{where}, after {value['duration_ms']} ms."
+    error = ": ".join(str(part) for part in (value["error_kind"], value["error_message"]) if part)
+    told = f": {error}" if error else ""
+    if state == TaskState.SKIPPED:
+        return f"The task was not run{told or ': the steps before it did not ask for it'}."
+    if state == TaskState.CANCELLED:
+        reason = f": {value['cancel_reason']}" if value["cancel_reason"] else ""
+        return f"The task was cancelled{where}{reason}."
+    verb = "timed out" if state == TaskState.TIMEOUT else "failed"
+    return f"The task {verb}{where}, with {value['retries']} retries spent{told}."

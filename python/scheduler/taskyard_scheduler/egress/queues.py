@@ -1,0 +1,35 @@
+"""Ready queues as operators see them."""
+
+from __future__ import annotations
+
+from taskyard.v1 import fleet_pb2 as pb
+from taskyard.v1 import policies_pb2
+from taskyard_core.ready import ReadyQueue
+from taskyard_scheduler.egress.values import put_time
+
+
+def queue_message(queue: ReadyQueue) -> pb.Queue:
+    """Returns a queue as it is now."""
+    policy = queue.policy
+    message = pb.Queue(task_type=queue.task_type, selector=policy.selector, waiting=len(queue))
+    if policy.asks:
+        asked = policies_pb2.Resources(cpu_millis=policy.cpu_millis, memory_mb=policy.memory_mb, gpus=policy.gpus)
+        message.resources.CopyFrom(asked)
+    head = _head_ms(queue)
+    if head is not None:
+        put_time(message.head_time, head)
+    return message
+
+
+def queue_values(queue: ReadyQueue) -> dict[str, str | int | None]:
+    """Returns what a filter of queues looks at, by the columns of `filters.QUEUE_FIELDS`."""
+    return {
+        "task_type": queue.task_type, "selector": queue.policy.selector, "waiting": len(queue),
+        "head_at": _head_ms(queue),
+    }  # fmt: skip
+
+
+def _head_ms(queue: ReadyQueue) -> int | None:
+    """Returns when the first one in memory was queued; None when all wait in SQL."""
+    head = queue.peek()
+    return None if head is None else head.queued_at

@@ -1,0 +1,103 @@
+"""Starts of runs: each item read on its own, its inputs checked against the workflow's and completed. Hot path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from taskyard.v1 import workflows_pb2 as pb
+from taskyard_core.engine.events import NewRun, Refused
+from taskyard_core.violations import cut, suggestion
+from taskyard_core.workflow import WorkflowVersion
+from taskyard_scheduler.ingress import json_text
+from taskyard_scheduler.ingress.digests import payload_digest
+from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_scheduler.ingress.tasks import count_fault
+from taskyard_scheduler.ingress.texts import idempotency_key_fault, request_id_fault
+
+RUNS_LIMIT: Final = 10_000
+
+Find = Callable[[str, int], WorkflowVersion | None]
+
+
+def read_runs(request: pb.StartRunsRequest, find: Find) -> list[NewRun | Refused]:
+    """Reads the items of a call, each on its own.
+
+    Args:
+        request: The call.
+        find: Returns a version of a workflow by name and number, 0 for the newest.
+
+    Raises:
+        InvalidInput: The call is empty or too long.
+    """
+    count_fault("runs", len(request.runs), RUNS_LIMIT)
+    return [_read_item(item, f"runs[{place}].", find) for place, item in enumerate(request.runs)]
+
+
+def _read_item(item: pb.RunSubmission, path: str, find: Find) -> NewRun | Refused:
+    findings = Findings()
+    name = item.workflow
+    if not name:
+        findings.add(f"{path}workflow", "no workflow is named; give the name of one")
+        return findings.refusal()
+    plan = find(name, item.version) if item.version >= 0 else None
+    if plan is None:
+        return Refused("DEFINITION_NOT_FOUND", _not_found(item, path, find))
+    new = NewRun(name, plan.version)
+    if item.HasField("priority"):
+        new.priority = item.priority
+        findings.add(f"{path}priority", outside(item.priority, 1, 10))
+    new.inputs_json = _read_inputs(item.inputs_json, f"{path}inputs_json", plan, findings)
+    request_id = item.request_id
+    if request_id and not findings.add(f"{path}request_id", request_id_fault(request_id)):
+        new.request_id = request_id
+        new.request_hash = payload_digest(item, request_id)
+    key = item.idempotency_key
+    if key and not findings.add(f"{path}idempotency_key", idempotency_key_fault(key)):
+        new.idempotency_key = key
+    return findings.refusal() if findings.violations else new
+
+
+def _not_found(item: pb.RunSubmission, path: str, find: Find) -> str:
+    newest = find(item.workflow, 0) if item.version else None
+    if newest is None:
+        return f"{path}workflow: there is no workflow {cut(item.workflow)}: apply it first, or name one that exists"
+    return (
+        f"{path}version: workflow {cut(item.workflow)} has no version {item.version}; its newest is {newest.version},"
+        " and 0 means the newest"
+    )
+
+
+def _read_inputs(text: str, path: str, plan: WorkflowVersion, findings: Findings) -> str:
+    """Returns the inputs with defaults filled in, as JSON."""
+    if json_text.exceeds(text, json_text.INPUT_BYTES):
+        findings.add(path, f"{json_text.size(text):,} bytes are more than 4 MiB; pass large data by reference")
+        return text
+    try:
+        given = json_text.parse_object(text) if text else {}
+    except json_text.NotJson as error:
+        findings.add(path, str(error))
+        return text
+    declared = dict(plan.inputs)
+    for name in given:
+        if name not in declared:
+            findings.add(member(path, name), _unknown(name, plan, declared))
+    missing = [name for name in declared if name not in given]
+    if not missing:
+        return text or "{}"
+    for name in missing:
+        default = declared[name]
+        if default is None:
+            sentence = f"the workflow's input {cut(name)} is missing and has no default; give it"
+            findings.add(member(path, name), sentence)
+        else:
+            given[name] = json_text.parse(default)
+    return json_text.dump(given)
+
+
+def _unknown(name: str, plan: WorkflowVersion, declared: dict[str, str | None]) -> str:
+    if not declared:
+        return f"workflow {cut(plan.name)} takes no inputs; leave {cut(name, 60)} out"
+    known = ", ".join(cut(each, 60) for each in list(declared)[:10])
+    hint = suggestion(name, declared)
+    return f"workflow {cut(plan.name)} has no input {cut(name, 60)}; it has {known}.{hint}"

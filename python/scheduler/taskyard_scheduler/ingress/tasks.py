@@ -1,0 +1,221 @@
+"""Submissions of tasks: each item read on its own, with its definition's values under its own. Hot path.
+
+What is plain about an item (a type, perhaps a few parameters) costs a few field reads; everything else is looked at
+only when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.engine.events import NewTask, Refused
+from taskyard_core.records import Policy
+from taskyard_core.violations import InvalidInput, Violation, cut, suggestion
+from taskyard_scheduler.ingress import json_text
+from taskyard_scheduler.ingress.digests import payload_digest
+from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_scheduler.ingress.policies import PolicyParts, over, parts_of, read_policy
+from taskyard_scheduler.ingress.texts import (
+    idempotency_key_fault,
+    params_fault,
+    request_id_fault,
+    traceparent_fault,
+    type_fault,
+)
+
+TASKS_LIMIT: Final = 10_000
+PRIORITY: Final = 5
+
+_PLAIN: Final = Policy()
+
+Definitions = Mapping[str, pb.TaskDefinition]
+
+
+class Defaults:
+    """A definition's values in the form in which submissions need them. Made once per call and definition."""
+
+    __slots__ = ("input_json", "params", "params_json", "parts", "priority", "read", "task_type")
+
+    def __init__(self, definition: pb.TaskDefinition) -> None:
+        self.task_type = definition.task_type
+        self.priority = definition.priority if definition.HasField("priority") else PRIORITY
+        self.params = dict(definition.params)
+        self.params_json = json_text.dump_texts(self.params)
+        self.input_json = definition.input_json
+        self.parts = definition_parts(definition)
+        self.read = read_policy(self.parts)
+
+
+_NO_DEFAULTS: Final = Defaults(pb.TaskDefinition())
+
+
+def read_tasks(request: pb.SubmitTasksRequest, definitions: Definitions) -> list[NewTask | Refused]:
+    """Reads the items of a call, each on its own.
+
+    Args:
+        request: The call.
+        definitions: The tenant's task definitions by name.
+
+    Raises:
+        InvalidInput: The call is empty or too long.
+    """
+    count_fault("tasks", len(request.tasks), TASKS_LIMIT)
+    known: dict[str, Defaults] = {}
+    return [_read_item(item, f"tasks[{place}].", definitions, known) for place, item in enumerate(request.tasks)]
+
+
+def read_trigger(request: pb.TriggerTaskRequest, definition: pb.TaskDefinition) -> NewTask:
+    """Reads a request for an instance of a definition.
+
+    Raises:
+        InvalidInput: It breaks a rule.
+    """
+    item = pb.TaskSubmission(
+        request_id=request.request_id,
+        task_name=definition.name,
+        params=request.params,
+        input_json=request.input_json,
+    )
+    read = _read_item(item, "", {definition.name: definition}, {})
+    if isinstance(read, Refused):
+        raise InvalidInput(read.violations)
+    if request.request_id:
+        read.request_hash = payload_digest(request, request.request_id)
+    return read
+
+
+def count_fault(field: str, count: int, limit: int) -> None:
+    """Checks how many items a call has.
+
+    Raises:
+        InvalidInput: None, or too many.
+    """
+    if 1 <= count <= limit:
+        return
+    sentence = f"{count:,} items are outside 1 to {limit:,}; " + (
+        "split them over several calls" if count else "send at least one"
+    )
+    raise InvalidInput([Violation(field, sentence)])
+
+
+def definition_parts(definition: pb.TaskDefinition) -> PolicyParts:
+    """Returns the parts of a definition's policy."""
+    has = definition.HasField
+    return parts_of(
+        definition.timeouts if has("timeouts") else None,
+        definition.retry if has("retry") else None,
+        definition.resources if has("resources") else None,
+        definition.placement if has("placement") else None,
+        exclusive=definition.exclusive,
+    )
+
+
+def not_found(name: str, definitions: Definitions) -> str:
+    """Returns the sentence for a definition that does not exist."""
+    hint = suggestion(name, definitions)
+    return f"there is no task definition {cut(name)}: create it, or name one that exists.{hint}"
+
+
+def _read_item(
+    item: pb.TaskSubmission, path: str, definitions: Definitions, known: dict[str, Defaults]
+) -> NewTask | Refused:
+    defaults = _NO_DEFAULTS
+    name = item.task_name
+    if name:
+        found = known.get(name)
+        if found is None:
+            definition = definitions.get(name)
+            if definition is None:
+                return Refused("DEFINITION_NOT_FOUND", f"{path}task_name: {not_found(name, definitions)}")
+            found = known[name] = Defaults(definition)
+        defaults = found
+    findings = Findings()
+    task_type = item.task_type or defaults.task_type
+    said = type_fault(task_type)
+    if said:
+        findings.add(f"{path}task_type", said if task_type else _NO_TYPE)
+    priority = defaults.priority
+    if item.HasField("priority"):
+        priority = item.priority
+        if not 1 <= priority <= 10:
+            findings.add(f"{path}priority", outside(priority, 1, 10))
+    new = NewTask(task_type, _PLAIN, "", name, priority, defaults.params_json, defaults.input_json)
+    if item.params or item.input_json:
+        _read_work(item, path, defaults, new, findings)
+    _read_policy(item, path, defaults, new, findings)
+    _read_identity(item, path, new, findings)
+    return findings.refusal() if findings.violations else new
+
+
+_NO_TYPE: Final = "neither a task type nor a definition is named; give `task_type`, or `task_name` of a definition"
+
+
+def _read_identity(item: pb.TaskSubmission, path: str, new: NewTask, findings: Findings) -> None:
+    request_id = item.request_id
+    if request_id and not findings.add(f"{path}request_id", request_id_fault(request_id)):
+        new.request_id = request_id
+        new.request_hash = payload_digest(item, request_id)
+    key = item.idempotency_key
+    if key and not findings.add(f"{path}idempotency_key", idempotency_key_fault(key)):
+        new.idempotency_key = key
+    traceparent = item.traceparent
+    if traceparent and not findings.add(f"{path}traceparent", traceparent_fault(traceparent)):
+        new.traceparent = traceparent
+
+
+def _read_work(item: pb.TaskSubmission, path: str, defaults: Defaults, new: NewTask, findings: Findings) -> None:
+    """Reads params and input, over the definition's."""
+    if item.params:
+        params = dict(item.params)
+        fault = params_fault(params)
+        if fault:
+            findings.add(member(f"{path}params", fault[0]), fault[1])
+        new.params_json = json_text.dump_texts({**defaults.params, **params} if defaults.params else params)
+    if item.input_json:
+        try:
+            new.input_json = _merged_input(item.input_json, defaults.input_json)
+        except json_text.NotJson as error:
+            findings.add(f"{path}input_json", str(error))
+    findings.add(f"{path}params", size_fault(new.params_json, new.input_json))
+
+
+def _merged_input(own: str, base: str) -> str:
+    if json_text.exceeds(own, json_text.INPUT_BYTES):
+        return own  # refused for its size; reading it first would be work for nothing
+    members = json_text.parse_object(own)
+    if not base:
+        return own
+    return json_text.dump({**json_text.parse_object(base), **members})
+
+
+def size_fault(params_json: str, input_json: str) -> str | None:
+    """Checks that params and input are at most 4 MiB together, as they are stored."""
+    limit = json_text.INPUT_BYTES
+    if (len(params_json) + len(input_json)) * 4 <= limit:
+        return None
+    total = json_text.size(params_json) + json_text.size(input_json)
+    if total <= limit:
+        return None
+    return f"params and input_json take {total:,} bytes together and may take {limit:,}; pass large data by reference"
+
+
+def _read_policy(item: pb.TaskSubmission, path: str, defaults: Defaults, new: NewTask, findings: Findings) -> None:
+    has = item.HasField
+    base = defaults.parts
+    if has("timeouts") or has("retry") or has("resources") or has("placement") or has("exclusive"):
+        parts = PolicyParts(
+            over(base.timeouts, item.timeouts) if has("timeouts") else base.timeouts,
+            over(base.retry, item.retry) if has("retry") else base.retry,
+            item.resources.SerializeToString(deterministic=True) if has("resources") else base.resources,
+            item.placement.SerializeToString(deterministic=True) if has("placement") else base.placement,
+            item.exclusive if has("exclusive") else base.exclusive,
+        )
+        read = read_policy(parts)
+    else:
+        read = defaults.read
+    if read.violations:
+        findings.extend(read.violations, path)
+    new.policy = read.policy
+    new.policy_json = read.stored
