@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NoReturn, cast
 
-from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
+from taskyard.v1 import fleet_pb2, workflows_pb2
+from taskyard_core.records import TaskState
 from taskyard_core.violations import LocatedError, cut, suggestion
 from taskyard_scheduler.store.port import Condition
 
@@ -50,7 +51,7 @@ def _short_names(enum: Any, prefix: str) -> dict[str, int]:
     return {value.name.removeprefix(prefix): value.number for value in enum.DESCRIPTOR.values if value.number}
 
 
-_TASK_STATUS: Final = FieldSpec("state", "enum", _short_names(tasks_pb2.TaskStatus, "TASK_STATUS_"))
+_TASK_STATUS: Final = FieldSpec("state", "enum", {state.name: state.value for state in TaskState})
 _RUN_STATE: Final = FieldSpec("state", "enum", _short_names(workflows_pb2.RunState, "RUN_STATE_"))
 _WORKER_STATE: Final = FieldSpec("state", "enum", _short_names(fleet_pb2.WorkerState, "WORKER_STATE_"))
 

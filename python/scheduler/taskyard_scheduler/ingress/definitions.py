@@ -7,8 +7,8 @@ from typing import Final
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.findings import Findings, member, outside
-from taskyard_scheduler.ingress.policies import read_policy
-from taskyard_scheduler.ingress.tasks import definition_parts, size_fault
+from taskyard_scheduler.ingress.policies import parts_of, read_policy
+from taskyard_scheduler.ingress.tasks import size_fault
 from taskyard_scheduler.ingress.texts import (
     DESCRIPTION_LIMIT,
     name_fault,
@@ -33,7 +33,7 @@ def read_definition(definition: pb.TaskDefinition) -> pb.TaskDefinition:
     if definition.HasField("priority"):
         findings.add(f"{PATH}priority", outside(definition.priority, 1, 10))
     _check_work(definition, findings)
-    read = read_policy(definition_parts(definition))
+    read = read_policy(parts_of(definition))
     findings.extend(read.violations, PATH)
     findings.raise_any()
     copy = pb.TaskDefinition()

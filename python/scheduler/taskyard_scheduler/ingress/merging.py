@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from taskyard.v1 import policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_core.templates import escape
 from taskyard_scheduler.ingress import json_text
-from taskyard_scheduler.ingress.policies import PolicyParts, over, parts_of
+from taskyard_scheduler.ingress.policies import over
 
 
 def merge_definitions(
@@ -25,18 +25,6 @@ def merge_definitions(
         if definition is not None:
             _merge(step, definition)
     return merged
-
-
-def step_parts(step: workflows_pb2.WorkflowStep) -> PolicyParts:
-    """Returns the parts of a step's policy."""
-    has = step.HasField
-    return parts_of(
-        step.timeouts if has("timeouts") else None,
-        step.retry if has("retry") else None,
-        step.resources if has("resources") else None,
-        step.placement if has("placement") else None,
-        exclusive=step.exclusive,
-    )
 
 
 def _merge(step: workflows_pb2.WorkflowStep, definition: tasks_pb2.TaskDefinition) -> None:

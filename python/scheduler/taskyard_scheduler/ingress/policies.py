@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from taskyard.v1 import policies_pb2 as pb
+from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.policy_codec import dump_policy
 from taskyard_core.records import Policy
 from taskyard_core.retry import RetryPolicy
@@ -61,16 +62,16 @@ def read_policy(parts: PolicyParts) -> ReadPolicy:
     return _shared(parts)
 
 
-def parts_of(
-    timeouts: pb.TimeoutPolicy | None,
-    retry: pb.RetryPolicy | None,
-    resources: pb.Resources | None,
-    placement: pb.Placement | None,
-    *,
-    exclusive: bool,
-) -> PolicyParts:
-    """Returns the parts that the messages make; None for absent ones."""
-    return PolicyParts(_bytes(timeouts), _bytes(retry), _bytes(resources), _bytes(placement), exclusive)
+def parts_of(message: tasks_pb2.TaskDefinition | workflows_pb2.WorkflowStep) -> PolicyParts:
+    """Returns the parts that a definition or a step has."""
+    has = message.HasField
+    return PolicyParts(
+        message.timeouts.SerializeToString(deterministic=True) if has("timeouts") else b"",
+        message.retry.SerializeToString(deterministic=True) if has("retry") else b"",
+        message.resources.SerializeToString(deterministic=True) if has("resources") else b"",
+        message.placement.SerializeToString(deterministic=True) if has("placement") else b"",
+        message.exclusive,
+    )
 
 
 def over(base: bytes, top: _Message) -> bytes:
@@ -91,10 +92,6 @@ def resources_faults(resources: pb.Resources) -> Iterator[Violation]:
         said = outside(getattr(resources, name), 0, high)
         if said:
             yield Violation(f"resources.{name}", said)
-
-
-def _bytes(message: Message | None) -> bytes:
-    return message.SerializeToString(deterministic=True) if message is not None else b""
 
 
 def _read(parts: PolicyParts) -> ReadPolicy:

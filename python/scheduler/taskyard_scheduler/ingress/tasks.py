@@ -44,7 +44,7 @@ class Defaults:
         self.params = dict(definition.params)
         self.params_json = json_text.dump_texts(self.params)
         self.input_json = definition.input_json
-        self.parts = definition_parts(definition)
+        self.parts = parts_of(definition)
         self.read = read_policy(self.parts)
 
 
@@ -98,18 +98,6 @@ def count_fault(field: str, count: int, limit: int) -> None:
         "split them over several calls" if count else "send at least one"
     )
     raise InvalidInput([Violation(field, sentence)])
-
-
-def definition_parts(definition: pb.TaskDefinition) -> PolicyParts:
-    """Returns the parts of a definition's policy."""
-    has = definition.HasField
-    return parts_of(
-        definition.timeouts if has("timeouts") else None,
-        definition.retry if has("retry") else None,
-        definition.resources if has("resources") else None,
-        definition.placement if has("placement") else None,
-        exclusive=definition.exclusive,
-    )
 
 
 def not_found(name: str, definitions: Definitions) -> str:

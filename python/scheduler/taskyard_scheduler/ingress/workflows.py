@@ -25,8 +25,8 @@ from taskyard_core.violations import Violation, cut
 from taskyard_core.workflow import StepPlan, WorkflowVersion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.findings import Findings, member, outside
-from taskyard_scheduler.ingress.merging import merge_definitions, step_parts
-from taskyard_scheduler.ingress.policies import read_policy
+from taskyard_scheduler.ingress.merging import merge_definitions
+from taskyard_scheduler.ingress.policies import parts_of, read_policy
 from taskyard_scheduler.ingress.tasks import PRIORITY, not_found, size_fault
 from taskyard_scheduler.ingress.texts import (
     DESCRIPTION_LIMIT,
@@ -188,7 +188,7 @@ class _Reader:
         )
 
     def _policy(self, step: workflows_pb2.WorkflowStep, path: str) -> tuple[Policy, str]:
-        read = read_policy(step_parts(step))
+        read = read_policy(parts_of(step))
         if read.violations:
             self.findings.extend(read.violations, f"{path}.")
         return read.policy, read.stored
