@@ -46,7 +46,12 @@ class SchedulerSettings(Settings):
     lease_s: int = Field(60, ge=5, le=3600, description="How long an attempt stays its worker's without renewal.")
     cancel_grace_s: int = Field(10, ge=0, le=3600, description="Time between the request to stop and the kill.")
     takeover_grace_s: int = Field(10, ge=0, le=600, description="Time for workers to report to a new leader.")
-    pending_limit: int = Field(5_000_000, ge=1, description="Live tasks of the cluster at which new ones are refused.")
+    pending_limit: int = Field(
+        5_000_000,
+        ge=1,
+        description="Live tasks of the cluster at which new ones are refused.",
+        json_schema_extra={"unit": "tasks"},
+    )
     stop_grace_s: int = Field(10, ge=0, le=600, description="Time for open calls to end when the scheduler stops.")
 
     def database_url(self) -> str:

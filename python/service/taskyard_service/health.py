@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from taskyard_service.errors import NotFound
 
 HEALTH_SERVICE = "grpc.health.v1.Health"
-State = health_pb2.HealthCheckResponse
+State: Any = health_pb2.HealthCheckResponse  # its package has no types
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the base has no types

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
@@ -51,8 +51,6 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", validate_default=True)
-    title: ClassVar[str] = ""
-    """Heading of the class in the documentation."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,27 +78,23 @@ class Settings(BaseSettings):
         """Leaves out every implicit source: a constructor that reads the environment cannot be tested."""
         return (init_settings,)
 
+    @classmethod
+    def load(cls, environ: Mapping[str, str]) -> Self:
+        """Returns the settings that `environ` gives; an empty variable counts as not set.
 
-S = TypeVar("S", bound=BaseModel)
-
-
-def load(cls: type[S], environ: Mapping[str, str]) -> S:
-    """Returns the settings that `environ` gives; an empty variable counts as not set.
-
-    Raises:
-        SettingsError: A value breaks its rule, or one is missing that has no default.
-    """
-    given = {name: environ.get(variable_of(cls, name), "") for name in cls.model_fields}
-    values = {
-        name: _items(text) if _is_list(cls.model_fields[name].annotation) else text
-        for name, text in given.items()
-        if text != ""
-    }
-    try:
-        return cls(**values)
-    except ValidationError as error:
-        # Without its inputs: they may be secrets, and a chained exception is printed with them.
-        raise SettingsError(_sentence(cls, detail) for detail in error.errors()) from None
+        Raises:
+            SettingsError: A value breaks its rule, or one is missing that has no default.
+        """
+        values: dict[str, Any] = {}
+        for name, field in cls.model_fields.items():
+            text = environ.get(variable_of(cls, name), "")
+            if text != "":
+                values[name] = _items(text) if _is_list(field.annotation) else text
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            # Without its inputs: they may be secrets, and a chained exception is printed with them.
+            raise SettingsError(_sentence(cls, detail) for detail in error.errors()) from None
 
 
 def unknown_variables(environ: Mapping[str, str], classes: Iterable[type[BaseModel]]) -> list[str]:
@@ -197,11 +191,13 @@ def _wanted(name: str, field: FieldInfo) -> str:
 def _kind(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
-        return "one of: " + ", ".join(str(value) for value in arguments)
+        return "one of: " + ", ".join(str(value) for value in arguments if value != "")
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_kind(argument) for argument in arguments if argument is not type(None))
     if _is_list(annotation):
         return "a list, separated by commas"
+    if origin is dict:
+        return "a list of name=value, separated by commas"
     named = {bool: "true or false", int: "an integer", float: "a number", Path: "a path", str: "text"}
     if annotation in (SecretStr, SecretBytes):
         return "a secret"
@@ -218,22 +214,19 @@ def _default(field: FieldInfo) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple | set | frozenset):
         return ",".join(str(item) for item in value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={item}" for name, item in value.items())
     return str(value)
 
 
 def _range(field: FieldInfo) -> str:
-    bounds = []
-    for rule in field.metadata:
-        if isinstance(rule, Ge):
-            bounds.append(f"from {rule.ge}")
-        elif isinstance(rule, Gt):
-            bounds.append(f"above {rule.gt}")
-    for rule in field.metadata:
-        if isinstance(rule, Le):
-            bounds.append(f"to {rule.le}")
-        elif isinstance(rule, Lt):
-            bounds.append(f"below {rule.lt}")
-    return " ".join(bounds)
+    rules = {type(rule): rule for rule in field.metadata if isinstance(rule, Ge | Gt | Le | Lt)}
+    low, high = rules.get(Ge), rules.get(Le)
+    if isinstance(low, Ge) and isinstance(high, Le):
+        return f"from {low.ge} to {high.le}"
+    words = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
+    bounds = [f"{word} {getattr(rules[kind], kind.__name__.lower())}" for kind, word in words.items() if kind in rules]
+    return " and ".join(bounds)
 
 
 def _is_number(annotation: Any) -> bool:

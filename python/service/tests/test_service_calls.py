@@ -135,7 +135,7 @@ async def failure(call: Any) -> tuple[grpc.StatusCode, str, Any, Any]:
 
 def details(error: grpc.aio.AioRpcError) -> Any:
     """Returns the google.rpc.Status of an error, which must agree with its code and message."""
-    trailers = {name: value for name, value in error.trailing_metadata() or () if name == DETAILS_KEY}
+    trailers: dict[str, Any] = {name: value for name, value in error.trailing_metadata() or () if name == DETAILS_KEY}
     status = status_pb2.Status.FromString(trailers[DETAILS_KEY])
     assert (status.code, status.message) == (error.code().value[0], error.details())
     return status

@@ -63,9 +63,11 @@ def test_two_processes_worth_of_metrics_live_beside_each_other() -> None:
 
 def test_counting_a_task_is_cheap() -> None:
     metrics = Metrics(CollectorRegistry())
-    begin = time.perf_counter()
-    for _ in range(20_000):
-        metrics.observe_task("a", "SUCCESS", 0.3)
-    per_call_s = (time.perf_counter() - begin) / 20_000
-    # Measured: under 2 us; the bound leaves room for a slow machine.
-    assert per_call_s < 20e-6
+    best_s = 1.0
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(5_000):
+            metrics.observe_task("a", "SUCCESS", 0.3)
+        best_s = min(best_s, (time.perf_counter() - begin) / 5_000)
+    # Measured: about 1 us; the bound leaves room for a slow machine.
+    assert best_s < 10e-6

@@ -29,7 +29,7 @@ class Served:
     def __init__(self, server: GrpcServer, health: Health) -> None:
         self.health = health
         self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
-        self.stub = health_pb2_grpc.HealthStub(self.channel)
+        self.stub: Any = health_pb2_grpc.HealthStub(self.channel)
 
     async def state(self, service: str) -> Any:
         return (await self.stub.Check(health_pb2.HealthCheckRequest(service=service))).status
@@ -78,7 +78,8 @@ async def test_a_watcher_of_health_sees_each_change_and_the_end(served: Served) 
 
 
 async def test_reflection_lists_the_services_to_who_has_a_token(served: Served) -> None:
-    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    channel: Any = served.channel
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
     question = reflection_pb2.ServerReflectionRequest(list_services="")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await anext(aiter(stub.ServerReflectionInfo(iter([question]))))

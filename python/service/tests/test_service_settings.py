@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import pytest
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from taskyard_service.settings import Settings, SettingsError, describe, load, unknown_variables
+from taskyard_service.settings import Settings, SettingsError, describe, unknown_variables
 
 
 class Example(Settings):
     """Settings as a service would have them."""
 
-    title: ClassVar[str] = "Example"
     grpc_port: int = Field(9090, ge=0, le=65_535, description="Port of the gRPC server; 0 takes a free one.")
     lease_s: float = Field(60.0, gt=0, description="How long an attempt stays a worker's without a sign of life.")
     pending_limit: int = Field(
@@ -37,13 +36,12 @@ GIVEN = {"TASKYARD_SECRET": "s" * 32}
 
 def sentences(environ: dict[str, str]) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        load(Example, environ)
+        Example.load(environ)
     return caught.value.sentences
 
 
 def test_defaults_and_given_values() -> None:
-    settings = load(
-        Example,
+    settings = Example.load(
         GIVEN
         | {
             "TASKYARD_GRPC_PORT": "0",
@@ -61,13 +59,14 @@ def test_nothing_is_read_but_what_is_given(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("TASKYARD_GRPC_PORT", "1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("TASKYARD_GRPC_PORT=2\n")
-    assert load(Example, GIVEN).grpc_port == 9090
-    assert Example(secret=SecretStr("x")).grpc_port == 9090
+    assert Example.load(GIVEN).grpc_port == 9090
+    construct: Any = Example
+    assert construct(secret="x").grpc_port == 9090
 
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        load(Example, GIVEN).grpc_port = 1  # type: ignore[misc]
+        Example.load(GIVEN).grpc_port = 1  # type: ignore[misc]
 
 
 def test_every_error_is_a_sentence_with_variable_value_rule_and_way_out() -> None:
@@ -103,11 +102,11 @@ def test_a_secret_is_never_shown() -> None:
         secret: SecretStr = Field(min_length=32, description="Signs tokens.")
 
     with pytest.raises(SettingsError) as caught:
-        load(Strict, {"TASKYARD_SECRET": "hunter2"})
+        Strict.load({"TASKYARD_SECRET": "hunter2"})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
-    assert "hunter2" not in repr(load(Strict, {"TASKYARD_SECRET": "hunter2" * 6}))
+    assert "hunter2" not in repr(Strict.load({"TASKYARD_SECRET": "hunter2" * 6}))
 
 
 def test_a_setting_that_nobody_could_understand_is_refused_when_it_is_written() -> None:

@@ -1,0 +1,105 @@
+"""Writes docs/configuration.md from the settings classes of the services.
+
+Not where settings are decided: each service's `settings.py` is. `--check` fails when the page is not what they say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from taskyard_service.settings import Row, describe
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs" / "configuration.md"
+PACKAGES = ("taskyard_scheduler", "taskyard_api", "taskyard_ai", "taskyard_worker", "taskyard_client", "taskyard_cli")
+INTRODUCTION = """\
+# Configuration
+
+Every setting is an environment variable. One that is not set, or empty, has its default. A value that breaks its
+rule stops the process at its start with a sentence that names the variable, the value, the rule and the way out.
+
+This page is generated from the settings classes by `tools/make_configuration.py`; do not edit it.
+"""
+
+
+def settings_classes() -> list[type[BaseModel]]:
+    """Returns the settings classes of all packages that are installed, in the order of PACKAGES."""
+    found: list[type[BaseModel]] = []
+    for package in PACKAGES:
+        name = f"{package}.settings"
+        if importlib.util.find_spec(package) is None or importlib.util.find_spec(name) is None:
+            continue
+        module = importlib.import_module(name)
+        found += [value for value in vars(module).values() if is_settings(value, module.__name__)]
+    return found
+
+
+def is_settings(value: object, module: str) -> bool:
+    """Tells whether a module's value is a settings class that the module itself defines."""
+    return (
+        inspect.isclass(value)
+        and issubclass(value, BaseModel)
+        and value.__module__ == module
+        and value.__name__.endswith("Settings")
+    )
+
+
+def page(classes: list[type[BaseModel]]) -> str:
+    """Returns the whole page."""
+    return "\n".join([INTRODUCTION, *(section(cls) for cls in classes)])
+
+
+def section(cls: type[BaseModel]) -> str:
+    """Returns a heading, what the class says of itself, and a table of its settings."""
+    lines = [
+        f"## {cls.__name__.removesuffix('Settings')}",
+        "",
+        inspect.cleandoc(cls.__doc__ or ""),
+        "",
+        "| Variable | Value | Default | Meaning |",
+        "| --- | --- | --- | --- |",
+        *(line(row) for row in describe(cls)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def line(row: Row) -> str:
+    """Returns one row of a table."""
+    value = " ".join(part for part in (row.kind, row.range) if part)
+    if row.unit and row.unit not in ("port",):
+        value += f", {row.unit}"
+    default = "required" if row.required else f"`{row.default}`" if row.default else ""
+    cells = (f"`{row.variable}`", value, default, row.description)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def main() -> int:
+    """Writes the page, or with --check only compares; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not current")
+    check = parser.parse_args().check
+    classes = settings_classes()
+    if not classes:
+        print("no settings class found: run `make setup` first", file=sys.stderr)
+        return 1
+    text = page(classes)
+    name = TARGET.relative_to(ROOT)
+    if not check:
+        TARGET.write_text(text, encoding="utf-8")
+        print(f"wrote {name}: {', '.join(cls.__name__ for cls in classes)}")
+    elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
+        print(f"{name} is not what the settings say: run `python tools/make_configuration.py`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
