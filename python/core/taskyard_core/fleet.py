@@ -66,7 +66,7 @@ class Worker:
     """A worker and its ledger."""
 
     __slots__ = (
-        "attempts", "cpu", "cpu_usage", "credit_limit", "epoch", "gpus", "id", "klass", "last_seen", "memory",
+        "attempts", "cpu", "cpu_usage", "credit_limit", "draining", "epoch", "gpus", "id", "klass", "last_seen", "memory",
         "lease_key", "memory_mb", "registration", "rejected", "sent", "silence_key", "stamp", "state", "stream", "tenant",
     )  # fmt: skip
 
@@ -83,6 +83,7 @@ class Worker:
         self.credit_limit = 0  # how many assignments the stream may have carried in all
         self.sent = 0  # how many it has carried, counted when they are decided
         self.cpu = self.memory = self.gpus = 0  # held by attempts
+        self.draining = False  # whether this session has said that it takes no more
         self.rejected: set[str] = set()  # task types handed back in this session
         self.last_seen = 0
         self.cpu_usage = 0.0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 10_000
 HEAD_BYTES = 64 << 20
+STALE_KEPT = 256
+"""How many entries of tasks that wait no more a queue keeps beside as many as still wait."""
 PRIORITY_STEP_MS = 60_000
 """How many milliseconds of waiting outweigh one step of priority."""
 
@@ -44,7 +46,7 @@ class ReadyQueue:
     """
 
     __slots__ = (
-        "classes", "fleet_version", "floor", "gone", "head_bytes", "heap", "key", "live", "open_min", "policy",
+        "classes", "fleet_version", "floor", "head_bytes", "heap", "key", "live", "open_min", "policy",
         "refilling", "spilled", "task_type", "tenant", "waiting",
     )  # fmt: skip
 
@@ -60,7 +62,6 @@ class ReadyQueue:
         self.floor: Key | None = None
         self.open_min: Key | None = None  # smallest key spilled since the last seal, so not yet readable in SQL
         self.refilling = False
-        self.gone: set[str] = set()  # ids that left memory while a refill was being read
         self.classes: list[WorkerClass] = []  # those that may take from here, as of fleet_version
         self.fleet_version = -1
         self.waiting = False  # True while every class that matches is full
@@ -102,6 +103,9 @@ class ReadyQueue:
         """Counts out an instance that stops waiting otherwise than by `pop`. Its entry is dropped when met."""
         self.live -= 1
         self.head_bytes -= _size(instance)
+        if len(self.heap) > 2 * self.live + STALE_KEPT:
+            self.heap = [entry for entry in self.heap if _waits(entry) and entry[2] is not instance]
+            heapify(self.heap)
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""
@@ -120,7 +124,6 @@ class ReadyQueue:
             last: Key of the last row read.
         """
         self.refilling = False
-        self.gone.clear()
         self.spilled = max(0, self.spilled - loaded)
         beyond = (last[0], last[1] + "\0") if more and last is not None else None
         bounds = [key for key in (beyond, self.open_min) if key is not None]
@@ -128,18 +131,20 @@ class ReadyQueue:
             self.spilled = 0
         self.floor = min(bounds) if bounds else None
 
+    def lower_floor(self, key: Key | None) -> None:
+        """Notes that from this key on, too, rows may be in SQL only."""
+        if key is not None and (self.floor is None or key < self.floor):
+            self.floor = key
+
     def _spill(self, key: Key) -> None:
         self.spilled += 1
-        if self.floor is None or key < self.floor:
-            self.floor = key
+        self.lower_floor(key)
         if self.open_min is None or key < self.open_min:
             self.open_min = key
 
     def _shed(self) -> list[Instance]:
         """Leaves three quarters of the head in memory, the first ones."""
-        entries = sorted(
-            entry for entry in self.heap if entry[2].state == QUEUED and entry[2].order_key == entry[0]
-        )
+        entries = sorted(entry for entry in self.heap if _waits(entry))
         kept, size = 0, 0
         while kept < len(entries) and kept < HEAD_LIMIT * 3 // 4 and size <= HEAD_BYTES * 3 // 4:
             size += _size(entries[kept][2])
@@ -153,6 +158,10 @@ class ReadyQueue:
         for instance in leave:
             self._spill((instance.order_key, instance.id))
         return leave
+
+
+def _waits(entry: tuple[int, str, Instance]) -> bool:
+    return entry[2].state == QUEUED and entry[2].order_key == entry[0]
 
 
 def _size(instance: Instance) -> int:

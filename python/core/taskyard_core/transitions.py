@@ -19,7 +19,7 @@ class WorkerState(IntEnum):
     UNHEALTHY = 2
     """Has no open stream, or has been silent too long. Left by the next good sign of life, or forgotten."""
     DRAINING = 3
-    """Takes no new tasks. Left by its next session, or forgotten."""
+    """Takes no new tasks. Left when its stream ends or when it is silent."""
     EXPECTED = 4
     """Known from before this leader's term. Left by its first hello, or forgotten."""
 
@@ -28,12 +28,12 @@ S = TaskState
 
 INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
     S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT}),
-    S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT, S.FAILED}),
+    S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT}),
     S.ASSIGNED: frozenset(
         {S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}
     ),
     S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}),
-    S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED}),
+    S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.TIMEOUT, S.PENDING, S.QUEUED}),
     S.SUCCESS: frozenset({S.FAILED}),
     S.FAILED: frozenset({S.QUEUED}),
     S.TIMEOUT: frozenset({S.QUEUED}),
@@ -43,7 +43,7 @@ INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
 """SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE)."""
 
 RUN_MOVES: Final[dict[int, frozenset[int]]] = {
-    RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLING, RunState.CANCELLED}),
+    RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLING}),
     RunState.CANCELLING: frozenset({RunState.CANCELLED}),
     RunState.SUCCEEDED: frozenset({RunState.RUNNING}),
     RunState.FAILED: frozenset({RunState.RUNNING}),
@@ -52,10 +52,10 @@ RUN_MOVES: Final[dict[int, frozenset[int]]] = {
 """A run goes back to RUNNING only when a person retries one of its steps."""
 
 WORKER_MOVES: Final[dict[int, frozenset[int]]] = {
-    WorkerState.EXPECTED: frozenset({WorkerState.HEALTHY, WorkerState.UNHEALTHY, WorkerState.DRAINING}),
+    WorkerState.EXPECTED: frozenset({WorkerState.HEALTHY, WorkerState.UNHEALTHY}),
     WorkerState.HEALTHY: frozenset({WorkerState.UNHEALTHY, WorkerState.DRAINING}),
     WorkerState.UNHEALTHY: frozenset({WorkerState.HEALTHY, WorkerState.DRAINING}),
-    WorkerState.DRAINING: frozenset({WorkerState.UNHEALTHY, WorkerState.HEALTHY}),
+    WorkerState.DRAINING: frozenset({WorkerState.UNHEALTHY}),
 }
 
 

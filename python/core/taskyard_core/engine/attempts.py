@@ -34,6 +34,9 @@ TOTAL_TIMEOUT_KIND = "TOTAL_TIMEOUT"
 QUEUED_TIMEOUT_KIND = "QUEUED_TIMEOUT"
 """Why a CANCELLING instance ends, kept in its error kind."""
 
+CHECKPOINT_BITS = 32
+"""A checkpoint's stored number is the attempt's, then its own within the attempt: it grows across attempts."""
+
 _KINDS = {kind.value: kind for kind in FailureKind}
 
 
@@ -42,12 +45,11 @@ def start(c: Cluster, worker: Worker, task_id: str, token: str) -> None:
     instance = c.instances.get(task_id)
     if instance is None or instance.token != token or instance.worker_id != worker.id:
         return
-    if instance.state != ASSIGNED:
+    if instance.state != ASSIGNED or instance.fencing:
         return
     c.move(instance, RUNNING)
     instance.started_at = c.now
     instance.requeues = 0
-    instance.fencing = False
     arm_running(c, instance)
 
 
@@ -86,12 +88,17 @@ def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) 
     status = told.status
     if instance.state == CANCELLING:
         confirm_cancel(c, instance, told.error_message)
+    elif instance.fencing and status in (CANCELLED, INTERRUPTED):
+        never_started(c, instance, told.error_message or "it was fenced and stopped")
     elif status == INTERRUPTED:
         requeue(c, instance, "INTERRUPTED", told.error_message or "the worker stopped before the task was done")
     elif status == REJECTED:
+        why = told.error_message or "the worker handed the task back unrun"
         if told.error_kind == FailureKind.UNKNOWN_TASK_TYPE:
-            worker.rejected.add(instance.task_type)
-        requeue(c, instance, "REJECTED", told.error_message or "the worker handed the task back unrun")
+            worker.rejected.add(instance.task_type)  # it gets no more of them, so this cannot go on for ever
+            requeue(c, instance, "REJECTED", why)
+        else:
+            never_started(c, instance, why)
     elif status == TIMEOUT:
         failure(c, instance, FailureKind.TIMEOUT, told.error_message or f"ran longer than {instance.policy.run_ms} ms")
     elif status == CANCELLED:
@@ -131,7 +138,10 @@ def wait(c: Cluster, instance: Instance, due: int) -> None:
 
 
 def requeue(c: Cluster, instance: Instance, kind: str, message: str) -> None:
-    """The attempt is over without being the task's fault: it keeps its place and spends no retry."""
+    """The attempt is over without being the task's fault: it keeps its place and spends no retry.
+
+    Its wait for a worker is counted afresh, or a queued timeout would punish it for having run.
+    """
     instance.error_kind = kind
     instance.error_message = message
     archive(c, instance, INTERRUPTED)
@@ -144,8 +154,8 @@ def to_queue(c: Cluster, instance: Instance, *, keep_place: bool) -> None:
     """Queues an instance, at its old place or at the end."""
     c.move(instance, QUEUED)
     instance.not_before = None
-    if not keep_place or instance.queued_at is None:
-        instance.queued_at = c.now
+    instance.queued_at = c.now
+    if not keep_place:
         instance.order_key = order_key(c.now, instance.priority)
     c.enqueue(instance)
 
@@ -178,7 +188,8 @@ def archive(c: Cluster, instance: Instance, status: int) -> None:
     c.batch.changes.attempt_inserts.append(
         (
             instance.tenant, instance.id, instance.attempt, instance.token, instance.worker_id, instance.term,
-            int(status), instance.assigned_at, instance.started_at, c.now, instance.error_kind, instance.error_message,
+            int(status), instance.assigned_at, instance.started_at, instance.ended_at or c.now, instance.error_kind,
+            instance.error_message,
         )  # fmt: skip
     )
 
@@ -207,15 +218,16 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
     if instance.state == CANCELLING:
         if kind == CANCELLED_KIND and instance.error_kind != CANCELLED_KIND:
             instance.error_kind = kind
-            instance.cancel_reason = reason
+            instance.error_message = instance.cancel_reason = reason
             c.mark(instance)
         return
-    instance.cancel_reason = reason
+    if kind == CANCELLED_KIND:
+        instance.cancel_reason = reason
     if instance.phase == IN_FLIGHT:
         c.move(instance, CANCELLING)
         instance.error_kind = kind
         instance.error_message = reason
-        c.order_stop(instance, "cancelled" if kind == CANCELLED_KIND else "timeout")
+        c.order_stop(instance, stop_reason(instance))
         c.timers.cancel(instance.id)  # from here on the lease bounds it
         return
     if instance.state == QUEUED:
@@ -223,6 +235,11 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
     instance.error_kind = kind
     instance.error_message = reason
     end(c, instance, CANCELLED if kind == CANCELLED_KIND else TIMEOUT)
+
+
+def stop_reason(instance: Instance) -> str:
+    """Returns what the worker of a CANCELLING instance is told."""
+    return "cancelled" if instance.error_kind == CANCELLED_KIND else "timeout"
 
 
 def confirm_cancel(c: Cluster, instance: Instance, message: str) -> None:
@@ -248,11 +265,11 @@ def progress(c: Cluster, worker: Worker, told: Progress) -> None:
     instance.cancel_unconfirmed = told.cancel_unconfirmed
     if told.checkpoint is None:
         return
-    if told.checkpoint_number > instance.checkpoint_number:
+    number = instance.attempt << CHECKPOINT_BITS | told.checkpoint_number
+    if number > instance.checkpoint_number:
         instance.checkpoint = told.checkpoint
-        instance.checkpoint_number = told.checkpoint_number
-        row = (instance.tenant, instance.id, told.checkpoint_number, told.checkpoint)
-        c.batch.changes.checkpoint_upserts.append(row)
+        instance.checkpoint_number = number
+        c.checkpoints[instance.id] = (instance.tenant, instance.id, number, told.checkpoint)
     if worker.stream is not None:
         ack = (told.task_id, told.token, told.checkpoint_number)
         c.batch.outgoing(worker.stream, worker.id).checkpoint_acks.append(ack)

@@ -11,13 +11,16 @@ from taskyard_core.engine.effects import Batch, CancelOrder
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.ids import IdSource
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ENDED, PENDING, PHASES, QUEUED, Instance, Policy
+from taskyard_core.records import ENDED, PENDING, PHASES, QUEUED, Instance, Policy, Row
 from taskyard_core.timers import Timers
 from taskyard_core.transitions import NEXT, WorkerState, refuse_move
 
 if TYPE_CHECKING:
     from taskyard_core.engine.live_run import LiveRun
     from taskyard_core.workflow import WorkflowVersion
+
+
+QUEUES_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Cluster:
         self.started_at = 0
         self.instances: dict[str, Instance] = {}
         self.queues: dict[tuple[str, str], ReadyQueue] = {}
+        self.queues_kept = QUEUES_KEPT  # beyond so many the empty ones are dropped
         self.active: dict[ReadyQueue, None] = {}  # queues that the next dispatch pass looks at
         self.starved: dict[ReadyQueue, None] = {}  # queues that no class of workers may take from
         self.fleet = Fleet(random)
@@ -62,9 +66,15 @@ class Cluster:
         self.requests: OrderedDict[tuple[str, str], tuple[str, bytes | None]] = OrderedDict()
         self.requests_complete = False  # True while `requests` holds every id that is young enough to matter
         self.keys: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self.run_keys: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.new: dict[str, Instance] = {}
         self.dirty: dict[str, Instance] = {}
         self.dirty_runs: dict[str, LiveRun] = {}
+        self.checkpoints: dict[str, Row] = {}  # the last one of each instance since the last seal
+        self.settling: tuple[dict[str, Instance], dict[str, Instance]] = ({}, {})  # of the batch sealed last
+        self.settling_runs: dict[str, LiveRun] = {}
+        self.kept: dict[str, Instance] = {}  # pinned ones that are in no other place
+        self.kept_runs: dict[str, LiveRun] = {}
         self.batch = Batch()
         self.epochs = 0
         self.observe: Callable[[str, int, int], None] | None = None  # (machine, from, to), for tests
@@ -106,12 +116,39 @@ class Cluster:
         """Lets an instance leave memory that has ended or waits in SQL only."""
         self.timers.cancel(instance.id)
         if instance.id in self.pins and instance.phase == ENDED:
+            self.instances[instance.id] = instance
             return
         self.instances.pop(instance.id, None)
 
+    def forget_run(self, run: LiveRun) -> None:
+        """Lets a run leave memory that has ended."""
+        del self.runs[run.id]
+        if run.id in self.pins:
+            self.kept_runs[run.id] = run
+
+    def find(self, id: str) -> Instance | None:
+        """Returns an instance that is in memory, be it only because SQL may not have its last change yet."""
+        return self.instances.get(id) or self.kept.get(id) or self._uncommitted(id)
+
+    def find_run(self, id: str) -> LiveRun | None:
+        """Returns a run that is in memory, be it only because SQL may not have its end yet."""
+        found = self.runs.get(id) or self.kept_runs.get(id) or self.dirty_runs.get(id)
+        return found or self.settling_runs.get(id)
+
+    def _uncommitted(self, id: str) -> Instance | None:
+        for changed in (self.dirty, self.new, *self.settling):
+            if id in changed:
+                return changed[id]
+        return None
+
     def pin(self, id: str) -> None:
-        """Keeps an instance in memory past its end while SQL is read for it, so that no stale row is acted on."""
+        """Keeps an instance or a run findable past its end while SQL is read for it, so that no stale row is acted on."""
         self.pins[id] = self.pins.get(id, 0) + 1
+        instance, run = self.find(id), self.find_run(id)
+        if instance is not None and id not in self.instances:
+            self.kept[id] = instance
+        if run is not None and id not in self.runs:
+            self.kept_runs[id] = run
 
     def unpin(self, id: str) -> None:
         """Takes back one `pin`."""
@@ -119,6 +156,8 @@ class Cluster:
         if count:
             self.pins[id] = count
             return
+        self.kept.pop(id, None)
+        self.kept_runs.pop(id, None)
         instance = self.instances.get(id)
         if instance is not None and instance.phase == ENDED:
             del self.instances[id]
@@ -129,8 +168,19 @@ class Cluster:
         """Returns the ready queue of that name, making it when there is none."""
         queue = self.queues.get((tenant, key))
         if queue is None:
+            if len(self.queues) >= self.queues_kept:
+                self._drop_empty_queues()
             queue = self.queues[tenant, key] = ReadyQueue(tenant, key, task_type, policy)
         return queue
+
+    def _drop_empty_queues(self) -> None:
+        """Bounds what a stream of ever new selectors leaves behind."""
+        for name, queue in list(self.queues.items()):
+            if not len(queue) and not queue.refilling:
+                del self.queues[name]
+                self.active.pop(queue, None)
+                self.starved.pop(queue, None)
+        self.queues_kept = max(QUEUES_KEPT, 2 * len(self.queues))
 
     def enqueue(self, instance: Instance) -> None:
         """Puts a QUEUED instance into its queue and arms its waiting timer."""
@@ -144,6 +194,8 @@ class Cluster:
             self.timers.cancel(instance.id)
         for gone in spilled:
             self.instances.pop(gone.id, None)
+            if gone.id in self.pins:
+                self.kept[gone.id] = gone
 
     def arm_waiting(self, instance: Instance) -> None:
         """Arms the timer of a QUEUED instance that has a deadline."""
@@ -162,8 +214,6 @@ class Cluster:
             return
         if instance.id in self.instances:
             queue.drop(instance)
-            if queue.refilling:
-                queue.gone.add(instance.id)
         else:
             queue.spilled = max(0, queue.spilled - 1)
 
@@ -239,11 +289,11 @@ class Cluster:
             self.requests.popitem(last=False)
             self.requests_complete = False
 
-    def remember_key(self, tenant: str, key: str, id: str) -> None:
-        """Keeps an idempotency key; the oldest are left to SQL."""
-        self.keys[tenant, key] = id
-        if len(self.keys) > self.limits.remembered_requests:
-            self.keys.popitem(last=False)
+    def remember_key(self, keys: OrderedDict[tuple[str, str], str], tenant: str, key: str, id: str) -> None:
+        """Keeps an idempotency key of tasks or runs; the oldest are left to SQL."""
+        keys[tenant, key] = id
+        if len(keys) > self.limits.remembered_requests:
+            keys.popitem(last=False)
 
 
 def is_waiting(instance: Instance) -> bool:

@@ -92,7 +92,6 @@ def assign(c: Cluster, instance: Instance, worker: Worker) -> str:
     instance.assigned_at = now
     instance.started_at = None
     instance.duration_ms = 0
-    instance.checkpoint_number = 0
     instance.lease_until = now + c.limits.lease_ms
     if instance.error_kind:
         instance.error_kind = instance.error_message = ""

@@ -146,7 +146,7 @@ def _stream_closed(c: Cluster, event: StreamClosed) -> None:
 
 
 def _cancel(c: Cluster, event: Cancel) -> None:
-    instance = c.instances.get(event.task_id) or event.row
+    instance = c.find(event.task_id) or event.row
     if instance is None:
         c.batch.answers.append((event.reply, Refused("NOT_FOUND", f"there is no task {event.task_id!r}")))
         return

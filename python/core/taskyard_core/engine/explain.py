@@ -104,8 +104,8 @@ def _why_queued(c: Cluster, instance: Instance) -> list[WaitReason]:
 def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: list[Worker]) -> list[WaitReason]:
     healthy = [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
     if not healthy:
-        names = ", ".join(f"{w.id} ({w.state.name})" for w in workers[:5])
-        message = f"{len(workers)} workers would match, but none of them is healthy: {names}"
+        names = ", ".join(f"{w.id} ({_standing(w, instance.task_type)})" for w in workers[:5])
+        message = f"{len(workers)} workers would match, but none of them takes it now: {names}"
         return [WaitReason("WORKERS_UNHEALTHY", message, {"workers": str(len(workers))})]
     policy = instance.policy
     if not any(_could_fit(worker, policy) for worker in healthy):
@@ -114,13 +114,21 @@ def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: l
     free = [worker for worker in healthy if worker.room() > 0]
     if not free:
         slots = sum(worker.registration.max_concurrency for worker in healthy)
-        message = f"all {slots} slots of the {len(healthy)} matching workers are taken"
+        held = sum(len(worker.attempts) for worker in healthy)
+        message = f"the {len(healthy)} matching workers take no more now: {held} of their {slots} slots are in use"
         facts = {"workers": str(len(healthy)), "slots": str(slots), "waiting": str(len(queue))}
         return [WaitReason("WORKERS_BUSY", message, facts), _place(queue, instance)]
     if not any(worker.fits(policy) for worker in free):
         message = f"it asks for {_shape(policy)}, which no matching worker has free now"
         return [WaitReason("RESOURCES_SHORT", message, {"asks": _shape(policy)})]
+    if queue in c.active:
+        return [WaitReason("COMMIT_PENDING", "it goes to a worker with the commit that is being made")]
     return [_place(queue, instance)]
+
+
+def _standing(worker: Worker, task_type: str) -> str:
+    refuses = worker.state == WorkerState.HEALTHY and task_type in worker.rejected
+    return "handed the type back as unknown" if refuses else worker.state.name
 
 
 def _place(queue: ReadyQueue, instance: Instance) -> WaitReason:

@@ -24,8 +24,6 @@ def restore_worker(c: Cluster, row: Row) -> None:
 def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
     """Takes in RUN_COLUMNS of a live run and the instances of its steps, ended ones included."""
     run = retries.restore_run(c, row, instances)
-    if run.state == RunState.CANCELLING:
-        run.progress.cancel()
     c.runs[run.id] = run
 
 
@@ -58,7 +56,10 @@ def restore_queue(c: Cluster, first: Instance, waiting: int) -> None:
 
 
 def refills(c: Cluster) -> list[ReadyQueue]:
-    """Returns the queues of which rows should be read from SQL now, and notes that they are."""
+    """Returns the queues of which rows should be read from SQL now, and notes that they are.
+
+    Asked for when every sealed batch is committed; nothing is sealed until `refill` has taken the rows in.
+    """
     wanting = [queue for queue in c.queues.values() if queue.wants_refill()]
     for queue in wanting:
         queue.refilling = True
@@ -66,13 +67,13 @@ def refills(c: Cluster) -> list[ReadyQueue]:
 
 
 def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) -> None:
-    """Takes in READY rows of a queue from its floor on. What has left memory since they were read stays out."""
+    """Takes in READY rows of a queue from its floor on, but for those that have changed since the last commit."""
     loaded: list[Instance] = []
     last = None
     for row in rows:
         instance = instance_from_row(row)
         last = (instance.order_key, instance.id)
-        if instance.id in c.instances or instance.id in queue.gone:
+        if instance.id in c.instances or instance.id in c.dirty:
             continue
         loaded.append(instance)
     queue.refill_done(len(loaded), more=more, last=last)
@@ -81,5 +82,8 @@ def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) ->
     for instance in loaded:
         c.instances[instance.id] = instance
         c.enqueue(instance)
-    if queue.floor is None or (floor is not None and floor < queue.floor):
-        queue.floor = floor
+    queue.lower_floor(floor)
+    for instance in loaded:
+        run = c.runs.get(instance.run_id)
+        if run is not None and run.state == RunState.CANCELLING and instance.id in c.instances:
+            attempts.cancel(c, instance, run.cancel_reason)  # it was out of reach when its run was cancelled

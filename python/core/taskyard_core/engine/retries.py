@@ -10,6 +10,7 @@ from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import Refused, Retry
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.records import RUN_COLUMNS, Instance, Phase, Row, RunState, TaskState
+from taskyard_core.retry import FailureKind
 
 _STEP_STATES = {
     TaskState.SUCCESS: StepState.SUCCESS,
@@ -21,8 +22,8 @@ _STEP_STATES = {
 
 def retry(c: Cluster, event: Retry) -> None:
     """Runs an ended instance again with all its attempts."""
-    instance = c.instances.get(event.task_id) or event.row
-    refusal = _refusal(c, instance, event.task_id)
+    instance = c.find(event.task_id) or event.row
+    refusal = _refusal(c, instance, event)
     if refusal is None and instance is not None:
         run = _run_of(c, instance, event)
         if run is not None:
@@ -34,9 +35,9 @@ def retry(c: Cluster, event: Retry) -> None:
     c.batch.answers.append((event.reply, refusal))
 
 
-def _refusal(c: Cluster, instance: Instance | None, task_id: str) -> Refused | None:
+def _refusal(c: Cluster, instance: Instance | None, event: Retry) -> Refused | None:
     if instance is None:
-        return Refused("NOT_FOUND", f"there is no task {task_id!r}")
+        return Refused("NOT_FOUND", f"there is no task {event.task_id!r}")
     state = TaskState(instance.state)
     if instance.phase != Phase.ENDED:
         return Refused("NOT_ENDED", f"the task is {state.name}: wait for its end, or cancel it first")
@@ -45,6 +46,17 @@ def _refusal(c: Cluster, instance: Instance | None, task_id: str) -> Refused | N
             "ALREADY_SUCCEEDED" if state == TaskState.SUCCESS else "NEVER_RAN",
             f"the task is {state.name}: only what failed, timed out or was cancelled can be retried",
         )
+    return _why_not_now(c, instance)
+
+
+def _why_not_now(c: Cluster, instance: Instance) -> Refused | None:
+    if instance.error_kind == FailureKind.TEMPLATE_ERROR and not instance.attempt:
+        message = f"its input could not be made ({instance.error_message}), so it has none to run with: start a new run"
+        return Refused("NEVER_RAN", message)
+    total = instance.policy.total_ms
+    if total and c.now >= instance.created_at + total:
+        message = f"its total timeout of {total} ms since its submission has passed: submit it anew"
+        return Refused("TOTAL_TIMEOUT_PASSED", message)
     run = c.runs.get(instance.run_id)
     if run is not None and run.state == RunState.CANCELLING:
         return Refused("RUN_CANCELLING", "its run is being cancelled: wait until that has ended")
@@ -54,13 +66,11 @@ def _refusal(c: Cluster, instance: Instance | None, task_id: str) -> Refused | N
 def _run_of(c: Cluster, instance: Instance, event: Retry) -> LiveRun | None:
     if not instance.run_id:
         return None
-    live = c.runs.get(instance.run_id)
-    if live is not None:
-        return live
-    if event.run_row is None:
-        return None
-    run = restore_run(c, event.run_row, event.run_instances)
-    c.runs[run.id] = run
+    run = c.find_run(instance.run_id)
+    if run is None and event.run_row is not None:
+        run = restore_run(c, event.run_row, event.run_instances)
+    if run is not None:
+        c.runs[run.id] = run
     return run
 
 
@@ -74,7 +84,9 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> LiveRun:
             setattr(run, name, value)
     run.is_new = False
     run.open_scope()
-    states = [int(StepState.WAITING)] * len(plan.steps)
+    # Of a run that somebody ended, a step without instance never began and never will.
+    missing = StepState.CANCELLED if run.state in (RunState.CANCELLING, RunState.CANCELLED) else StepState.WAITING
+    states = [int(missing)] * len(plan.steps)
     for instance in instances:
         step = plan.graph.index[instance.step_id]
         run.instance_ids[step] = instance.id
@@ -94,7 +106,7 @@ def step_state(instance: Instance) -> int:
 
 
 def _again(c: Cluster, instance: Instance) -> None:
-    if instance.attempt:
+    if instance.token:  # else its last attempt is in the archive already
         attempts.archive(c, instance, instance.state)
     c.instances[instance.id] = instance
     instance.retries = instance.requeues = 0

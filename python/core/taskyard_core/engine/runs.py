@@ -175,7 +175,7 @@ def _finish_if_done(c: Cluster, run: LiveRun) -> None:
     move_run(c, run, state)
     run.ended_at = c.now
     c.batch.ended_runs.append((run.tenant, int(state)))
-    del c.runs[run.id]
+    c.forget_run(run)
 
 
 def _render_output(run: LiveRun) -> None:
@@ -223,14 +223,23 @@ def cancel_run(c: Cluster, event: CancelRun) -> None:
 
 
 def reopen(c: Cluster, run: LiveRun, step: int) -> None:
-    """A failed step runs again: what its failure decided is undone."""
-    for undone in run.progress.reopen([step]):
-        if undone == step:
-            continue
-        id = run.instance_ids.pop(undone, None)
+    """A failed step runs again: what its failure decided is undone, and what the run's cancel kept from beginning."""
+    never_begun = [
+        other
+        for other, state in enumerate(run.progress.states())
+        if state == StepState.CANCELLED and other not in run.instance_ids
+    ]
+    undone_steps = run.progress.reopen([step, *never_begun])
+    for undone in undone_steps:
+        id = run.instance_ids.pop(undone, None) if undone != step else None
         if id is not None:
             c.remove_row(run.tenant, id)
     if run.state != RunState.RUNNING:
-        run.error_message = run.output_json = ""
+        run.error_message = run.output_json = run.cancel_reason = ""
         run.ended_at = None
         move_run(c, run, RunState.RUNNING)
+    failed: list[int] = []
+    for undone in undone_steps:
+        if undone != step and run.progress.state(undone) == StepState.READY:
+            _make_step(c, run, undone, failed)
+    _settle(c, run, failed)

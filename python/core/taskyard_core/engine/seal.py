@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskyard_core.engine import runs
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.effects import Batch
 from taskyard_core.engine.events import Accepted, Refused
@@ -13,10 +14,12 @@ from taskyard_core.records import (
     READY,
     SUCCESS,
     Changes,
+    Instance,
     Row,
     instance_row,
     instance_update_row,
 )
+from taskyard_core.retry import FailureKind
 
 
 def seal(c: Cluster) -> Batch:
@@ -24,6 +27,9 @@ def seal(c: Cluster) -> Batch:
     batch = c.batch
     c.batch = Batch()
     changes = batch.changes
+    if c.checkpoints:
+        changes.checkpoint_upserts = list(c.checkpoints.values())
+        c.checkpoints = {}
     if c.new or c.dirty or c.dirty_runs or writes(changes):
         c.revision += 1
         changes.revision = c.revision
@@ -67,6 +73,8 @@ def _add_rows(c: Cluster, batch: Batch) -> None:
         else:
             changes.run_updates.append(run.update_row())
         batch.touched_runs.append(run.row())
+    c.settling = (c.new, c.dirty)
+    c.settling_runs = c.dirty_runs
     c.new = {}
     c.dirty = {}
     c.dirty_runs = {}
@@ -90,12 +98,22 @@ def drop_refused(c: Cluster, batch: Batch, kind: str, key: tuple[str, ...], reas
     if kind == "instance_inserts":
         _drop_insert(c, batch, key[1], reason)
     elif kind == "instance_updates":
-        batch.changes.instance_updates[:] = [
-            _without_text(row, reason) if row[:2] == key else row for row in batch.changes.instance_updates
-        ]
+        _blank_update(c, batch, key, reason)
     else:
         rows: list[Row] = getattr(batch.changes, kind)
         rows[:] = [row for row in rows if tuple(row[: len(key)]) != key]
+
+
+def _blank_update(c: Cluster, batch: Batch, key: tuple[str, ...], reason: str) -> None:
+    rows = batch.changes.instance_updates
+    for n, row in enumerate(rows):
+        if row[:2] == key:
+            rows[n] = _without_text(row, reason)
+            if c.observe is not None and rows[n][_STATE] != row[_STATE]:
+                c.observe("instance", row[_STATE], rows[n][_STATE])
+            for t, (instance, _) in enumerate(batch.touched):
+                if (instance.tenant, instance.id) == key:
+                    batch.touched[t] = (instance, rows[n])
 
 
 def _without_text(row: Row, reason: str) -> Row:
@@ -112,27 +130,45 @@ def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
     batch.changes.instance_inserts[:] = [
         row for row in batch.changes.instance_inserts if row[INSTANCE_COLUMNS.index("id")] != id
     ]
+    instance = next((entry[0] for entry in batch.touched if entry[0].id == id), None)
     batch.touched[:] = [entry for entry in batch.touched if entry[0].id != id]
-    for going in batch.frames.values():
-        going.assignments[:] = [sent for sent in going.assignments if sent.instance.id != id]
+    for stream, going in batch.frames.items():
+        kept = [sent for sent in going.assignments if sent.instance.id != id]
+        worker = c.fleet.workers.get(going.worker_id)
+        if worker is not None and worker.stream is stream:
+            worker.sent -= len(going.assignments) - len(kept)
+        going.assignments[:] = kept
     refusal = Refused("NOT_STORABLE", f"the database did not take the task: {reason}")
     for _, value in batch.answers:
         if isinstance(value, list):
             value[:] = [refusal if isinstance(item, Accepted) and item.id == id else item for item in value]
-    _forget_refused(c, id)
+    if instance is not None:
+        _forget_refused(c, instance)
+        if instance.run_id in c.runs and instance.error_kind != FailureKind.TEMPLATE_ERROR:
+            _fail_step(c, instance, reason)
 
 
-def _forget_refused(c: Cluster, id: str) -> None:
-    c.dirty.pop(id, None)
-    instance = c.instances.get(id)
-    if instance is None:
-        return
+def _fail_step(c: Cluster, instance: Instance, reason: str) -> None:
+    """A step must end, or its run never does: it goes into the next batch as failed, without the text."""
+    instance.params_json = instance.input_json = instance.worker_id = instance.token = ""
+    instance.attempt = 0
+    instance.queued_at = instance.assigned_at = None
+    instance.ended_at = c.now
+    instance.error_kind = FailureKind.TEMPLATE_ERROR.value
+    instance.error_message = f"the database did not take the step's input: {reason}".encode("ascii", "replace").decode()
+    c.new[instance.id] = instance
+    c.count_end(instance)
+    runs.step_ended(c, instance)
+
+
+def _forget_refused(c: Cluster, instance: Instance) -> None:
+    for changed in (c.dirty, *c.settling):
+        changed.pop(instance.id, None)
     if instance.phase == READY:
         c.leave_queue(instance)
-        instance.state = FAILED
-        instance.phase = ENDED
-    else:
-        c.release(instance)
+    c.release(instance)
+    instance.state = FAILED
+    instance.phase = ENDED
     c.forget(instance)
     if instance.request_id is not None:
         c.requests.pop((instance.tenant, instance.request_id), None)

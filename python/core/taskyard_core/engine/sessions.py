@@ -54,6 +54,7 @@ def register(c: Cluster, event: Register) -> None:
         worker.epoch = epoch
         c.fleet.add_again(worker, event.registration)
     worker.rejected.clear()
+    worker.draining = False
     heard(c, worker)
     store_worker(c, worker)
     c.batch.answers.append((event.reply, RegisterAnswer(accepted=True, message="", epoch=epoch)))
@@ -62,7 +63,14 @@ def register(c: Cluster, event: Register) -> None:
 def store_worker(c: Cluster, worker: Worker) -> None:
     """Has the registration written."""
     row = (worker.id, worker.tenant, worker.epoch, worker.registration.dump(), c.now, c.now)
+    _unwrite_worker(c, worker)
     c.batch.changes.worker_upserts.append(row)
+
+
+def _unwrite_worker(c: Cluster, worker: Worker) -> None:
+    """Takes an earlier session's row out of the batch: a commit has each key once."""
+    rows = c.batch.changes.worker_upserts
+    rows[:] = [row for row in rows if row[0] != worker.id]
 
 
 def standing(c: Cluster, worker_id: str, epoch: int) -> Standing:
@@ -86,7 +94,6 @@ def hello(c: Cluster, event: Hello) -> Standing:
     worker.stream = event.stream
     worker.sent = worker.credit_limit = 0
     heard(c, worker)
-    c.set_worker_state(worker, WorkerState.HEALTHY)
     reconcile(c, worker, event.attempts)
     return Standing.GOOD
 
@@ -98,15 +105,16 @@ def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> No
         if listed.get(instance.id) != instance.token:
             attempts.lost(c, instance, f"worker {worker.id} came back without it")
     for task_id, token in held:
-        instance = c.instances.get(task_id)
-        if instance is None or instance.token != token or instance.worker_id != worker.id:
+        known = c.instances.get(task_id)
+        if known is None or known.token != token or known.worker_id != worker.id:
             c.order_fence(worker, task_id, token)
-        else:
-            instance.lease_until = c.now + c.limits.lease_ms
-            if instance.state == CANCELLING:
-                c.order_stop(instance, "cancelled")
-            elif instance.state == ASSIGNED:
-                attempts.start(c, worker, task_id, token)
+            continue
+        known.lease_until = c.now + c.limits.lease_ms
+        if known.state == CANCELLING:
+            c.order_stop(known, attempts.stop_reason(known))
+        elif known.state == ASSIGNED:
+            known.fencing = False  # it lives, and no other was started: it may as well go on
+            attempts.start(c, worker, task_id, token)
     arm_lease(c, worker)
 
 
@@ -117,7 +125,7 @@ def frame(c: Cluster, event: WorkerFrame) -> Standing:
         return verdict
     worker = c.fleet.workers[event.worker_id]
     if event.stream is not None and event.stream is not worker.stream:
-        return Standing.SUPERSEDED
+        return Standing.NO_STREAM  # the last words of a stream that this session has replaced
     if event.results:
         acks = [attempts.result(c, worker, told) for told in event.results]
         if event.reply is not None:
@@ -133,7 +141,7 @@ def frame(c: Cluster, event: WorkerFrame) -> Standing:
     if event.credits > worker.credit_limit:
         worker.credit_limit = event.credits
     if event.draining:
-        c.set_worker_state(worker, WorkerState.DRAINING)
+        worker.draining = True
     heard(c, worker)
     c.freed(worker)
     return Standing.GOOD
@@ -153,15 +161,20 @@ def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
     for instance in worker.attempts.values():
         if instance.token in tokens and not instance.fencing:
             instance.lease_until = until
-    if worker.stream is not None and worker.state == WorkerState.UNHEALTHY:
-        c.set_worker_state(worker, WorkerState.HEALTHY)
     return verdict
 
 
 def heard(c: Cluster, worker: Worker) -> None:
-    """Notes a sign of life. The timer is moved when it fires, not at each sign."""
+    """Notes a sign of life, which makes a worker with a stream well again.
+
+    The timer is moved when it fires, not at each sign; of a worker that was not well it waits to forget it.
+    """
     worker.last_seen = c.now
-    if worker.silence_key not in c.timers:
+    state = WorkerState.DRAINING if worker.draining else WorkerState.HEALTHY
+    if worker.stream is not None and worker.state != state:
+        c.set_worker_state(worker, state)
+        c.timers.arm(worker.silence_key, c.now + c.limits.silence_ms)
+    elif worker.silence_key not in c.timers:
         c.timers.arm(worker.silence_key, c.now + c.limits.silence_ms)
 
 
@@ -186,10 +199,10 @@ def remove(c: Cluster, worker: Worker) -> None:
         attempts.lost(c, instance, f"worker {worker.id} left")
     c.timers.cancel(worker.silence_key)
     c.timers.cancel(worker.lease_key)
-    if worker.state == WorkerState.HEALTHY:
-        c.set_worker_state(worker, WorkerState.UNHEALTHY)
     c.fleet.remove(worker)
-    c.batch.changes.worker_deletes.append(worker.id)
+    _unwrite_worker(c, worker)
+    if worker.id not in c.batch.changes.worker_deletes:
+        c.batch.changes.worker_deletes.append(worker.id)
 
 
 def deregister(c: Cluster, event: Deregister) -> Standing:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
 from taskyard_core.engine.cluster import Cluster
-from taskyard_core.engine.events import Accepted, Known, NewTask, Outcome, Refused, Submit
+from taskyard_core.engine.events import Accepted, Known, NewRun, NewTask, Outcome, Refused, Submit
 from taskyard_core.engine.instances import make_instance
 
 
@@ -49,14 +50,10 @@ def recognise(c: Cluster, tenant: str, item: Item, known: Known) -> Outcome | No
         first = c.requests.get((tenant, item.request_id)) or known.requests.get(item.request_id)
         if first is not None:
             if first[1] != item.request_hash:
-                return Refused(
-                    "REQUEST_ID_REUSED",
-                    f"request id {item.request_id[:200]!r} was used for another payload, which made {first[0]}:"
-                    " use a new id for a new request",
-                )
+                return _reused(item.request_id, first[0])
             return Accepted(first[0], repeated=True)
     if item.idempotency_key is not None:
-        id = c.keys.get((tenant, item.idempotency_key)) or known.keys.get(item.idempotency_key)
+        id = _keys(c, item).get((tenant, item.idempotency_key)) or known.keys.get(item.idempotency_key)
         if id is not None:
             return Accepted(id, repeated=True)
     return None
@@ -67,7 +64,11 @@ def remember(c: Cluster, tenant: str, item: Item, id: str) -> None:
     if item.request_id is not None:
         c.remember_request(tenant, item.request_id, id, item.request_hash)
     if item.idempotency_key is not None:
-        c.remember_key(tenant, item.idempotency_key, id)
+        c.remember_key(_keys(c, item), tenant, item.idempotency_key, id)
+
+
+def _keys(c: Cluster, item: Item) -> OrderedDict[tuple[str, str], str]:
+    return c.run_keys if isinstance(item, NewRun) else c.keys
 
 
 def refuse_whole(items: Sequence[object]) -> list[Outcome] | None:
@@ -80,5 +81,19 @@ def refuse_whole(items: Sequence[object]) -> list[Outcome] | None:
 
 def find_clash(c: Cluster, tenant: str, items: Sequence[Item | Refused], known: Known) -> list[Outcome] | None:
     """Returns the outcomes of an atomic call in which a request id was used for another payload; None otherwise."""
-    verdicts = [item if isinstance(item, Refused) else recognise(c, tenant, item, known) or item for item in items]
+    verdicts: list[object] = []
+    first: dict[str, bytes | None] = {}
+    for item in items:
+        verdict = item if isinstance(item, Refused) else recognise(c, tenant, item, known)
+        if verdict is None and not isinstance(item, Refused) and item.request_id is not None:
+            if first.setdefault(item.request_id, item.request_hash) != item.request_hash:
+                verdict = _reused(item.request_id, "another item of this call")
+        verdicts.append(verdict)
     return refuse_whole(verdicts)
+
+
+def _reused(request_id: str, made: str) -> Refused:
+    return Refused(
+        "REQUEST_ID_REUSED",
+        f"request id {request_id[:200]!r} was used for another payload, which made {made}: use a new id for a new request",
+    )

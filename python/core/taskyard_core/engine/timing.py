@@ -24,7 +24,13 @@ def due(c: Cluster) -> None:
 
 
 def _instance_due(c: Cluster, instance: Instance) -> None:
+    """Acts on the deadline of the state that the instance is in, if that has passed.
+
+    What fired before it in the same turn may have moved the instance on, so that the deadline is of a state it has left.
+    """
     policy = instance.policy
+    if instance.id in c.timers:
+        return
     if policy.total_ms and c.now >= instance.created_at + policy.total_ms:
         if instance.state == CANCELLING:
             return
@@ -33,6 +39,8 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
     elif instance.state == PENDING:
         attempts.to_queue(c, instance, keep_place=False)
     elif instance.state == QUEUED:
+        if not policy.queued_ms or instance.queued_at is None or c.now < instance.queued_at + policy.queued_ms:
+            return
         message = f"no worker took it within {policy.queued_ms} ms"
         attempts.cancel(c, instance, message, attempts.QUEUED_TIMEOUT_KIND)
     elif instance.state == ASSIGNED:

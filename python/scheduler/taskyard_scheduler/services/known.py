@@ -17,6 +17,7 @@ async def look_up(
 ) -> Known:
     """Returns what was made earlier by the request ids and keys of these items."""
     c = leader.engine.cluster
+    held = c.keys if kind == "instance" else c.run_keys
     ids: list[str] = []
     keys: list[str] = []
     for item in items:
@@ -24,7 +25,7 @@ async def look_up(
             continue
         if item.request_id is not None and not c.requests_complete and (tenant, item.request_id) not in c.requests:
             ids.append(item.request_id)
-        if item.idempotency_key is not None and (tenant, item.idempotency_key) not in c.keys:
+        if item.idempotency_key is not None and (tenant, item.idempotency_key) not in held:
             keys.append(item.idempotency_key)
     if not ids and not keys:
         return _NOTHING

@@ -65,3 +65,16 @@ async def held(leader: Leader, tenant: str, task_id: str) -> AsyncIterator[Insta
         yield instance
     finally:
         c.unpin(task_id)
+
+
+@asynccontextmanager
+async def kept_run(leader: Leader, run_id: str) -> AsyncIterator[None]:
+    """Has the leader remember a run's end while SQL, which may not have it yet, is read for it. "" for no run."""
+    c = leader.engine.cluster
+    if run_id:
+        c.pin(run_id)
+    try:
+        yield
+    finally:
+        if run_id:
+            c.unpin(run_id)

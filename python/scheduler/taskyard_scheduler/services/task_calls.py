@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.engine.events import Accepted, Cancel, Refused, Retry, Submit
+from taskyard_core.engine.events import Cancel, Refused, Retry, Submit
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import ENDED, INSTANCE_COLUMNS, RUN_COLUMNS, Instance
 from taskyard_service.errors import FailedPrecondition, NotFound
 from taskyard_service.identity import current_identity
 
-from taskyard_scheduler.egress.explain import explanation
-from taskyard_scheduler.egress.instances import attempts_of, brief, task_from_row
-from taskyard_scheduler.egress.refusals import refusal
+from taskyard_scheduler.egress.explain import explain_ended, explain_live
+from taskyard_scheduler.egress.instances import attempts_of, brief
+from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
+from taskyard_scheduler.egress.outcomes import submit_outcomes
 from taskyard_scheduler.filters import TASK_FIELDS, parse_filter
 from taskyard_scheduler.services.paging import read_time_page
 from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.known import look_up
-from taskyard_scheduler.services.lookups import held, stored_instance
+from taskyard_scheduler.services.lookups import held, kept_run, stored_instance
 from taskyard_scheduler.services.repeats import first_answer, row_of
 
 REASON_LIMIT = 1_000
@@ -38,18 +39,8 @@ class TaskCalls:
         leader.admit(len(tasks))
         known = await look_up(leader, "instance", tenant, tasks)
         outcomes = await leader.ask(Submit(leader.future(), tenant, tasks, known, request.atomic))
-        answers = []
-        for task, outcome in zip(request.tasks, outcomes, strict=True):
-            if type(outcome) is Accepted:
-                answers.append(
-                    pb.SubmitOutcome(
-                        request_id=task.request_id, task_id=outcome.id, repeated_request=outcome.repeated
-                    )
-                )
-            else:
-                answers.append(pb.SubmitOutcome(request_id=task.request_id, refusal=refusal(outcome)))
         self._scheduler.count_submissions(outcomes)
-        return pb.SubmitTasksResponse(outcomes=answers)
+        return submit_outcomes(request, outcomes)
 
     async def TriggerTask(self, request: pb.TriggerTaskRequest, context: Any) -> pb.TriggerTaskResponse:
         tenant = current_identity().tenant
@@ -110,7 +101,7 @@ class TaskCalls:
         first = await first_answer(leader, tenant, request.request_id, request, pb.RetryTaskResponse)
         if first is not None:
             return first
-        async with held(leader, tenant, request.task_id) as instance:
+        async with held(leader, tenant, request.task_id) as instance, kept_run(leader, instance.run_id):
             event = Retry(leader.future(), request.task_id, instance)
             await _add_run(leader, tenant, instance, event)
 
@@ -130,12 +121,12 @@ class TaskCalls:
         live = leader.engine.cluster.instances.get(request.task_id)
         if live is not None and live.tenant == tenant and live.phase != ENDED:
             reasons = leader.engine.explain(request.task_id, leader.clock.now()) or []
-            return explanation(live, reasons)
+            return explain_live(live.state, reasons)
         row = await stored_instance(leader, tenant, request.task_id)
         instance = instance_from_row(row)
         if instance.phase == ENDED:
-            return explanation(instance, [])
-        return explanation(instance, leader.engine.explain_stored(instance, leader.clock.now()))
+            return explain_ended(row)
+        return explain_live(instance.state, leader.engine.explain_stored(instance, leader.clock.now()))
 
 
 def _check(state: Any, task_id: str) -> None:
