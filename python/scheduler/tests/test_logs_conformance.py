@@ -152,6 +152,8 @@ async def test_deleted_logs_are_gone_and_others_stay(store: LogStore) -> None:
     assert texts(await store.read("t", "a", 2, -1, 10)) == []
     assert texts(await store.read("t", "b", 2, -1, 10)) == ["b"]
     assert texts(await store.read("other", "a", 1, -1, 10)) == ["a"]
+    assert (await store.append("t", "a", 1, 0, lines("anew"))).next_line == 1
+    assert texts(await store.read("t", "a", 1, -1, 10)) == ["anew"]
 
 
 async def test_many_writers_at_once_lose_nothing(store: LogStore) -> None:

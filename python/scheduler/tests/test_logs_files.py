@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,6 +20,8 @@ import pytest
 from taskyard.v1.tasks_pb2 import LogLine
 from taskyard_scheduler.logs import FileLogStore, LogLimits, LogStoreUnavailable
 from taskyard_scheduler.logs.archive import Append, Archive
+from taskyard_scheduler.logs.index import Index
+from taskyard_scheduler.logs.segments import Segments
 from taskyard_service.logging import make_logger
 
 WRITER = """
@@ -77,9 +81,7 @@ def test_a_killed_writer_loses_nothing_that_was_answered(tmp_path: Path) -> None
                 if answered >= acknowledged_at_least:
                     break
             writer.send_signal(signal.SIGKILL)
-            answered = max(
-                [answered, *(int(rest) for rest in writer.stdout.read().split() if rest.isdigit())]
-            )
+            answered = max([answered, *(int(rest) for rest in writer.stdout.read().split() if rest.isdigit())])
         store = archive(tmp_path)
         for i in range(5):
             kept = read(store, f"task-{i}")
@@ -135,9 +137,7 @@ def test_a_lost_index_is_made_anew_from_the_segments(tmp_path: Path, damage: str
     for task in range(3):
         assert read(store, f"task-{task}") == [f"{n}" * 10 for n in range(task, 40, 3)]
     assert append(store, "task-0", 14, "on") == 15
-    assert ("the index of the log store is damaged, making it anew" in journal.events) == (
-        damage == "garbage"
-    )
+    assert ("the index of the log store is damaged, making it anew" in journal.events) == (damage == "garbage")
     store.close()
 
 
@@ -205,8 +205,6 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_an_index_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
-    import sqlite3
-
     archive(tmp_path).close()
     db = sqlite3.connect(tmp_path / "index.db")
     db.execute("PRAGMA user_version = 99")
@@ -256,6 +254,108 @@ def all_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = archive(tmp_path)
+    append(store, "a", 0, "0")
+    size = segments(tmp_path)[0].stat().st_size
+    write = os.write
+
+    def half(file: int, data: bytes) -> int:
+        if len(data) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, bytes(data)[: len(data) // 2])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", half)
+        with pytest.raises(LogStoreUnavailable, match="No space left on device; see to the disk"):
+            append(store, "a", 1, "1")
+    assert segments(tmp_path)[0].stat().st_size == size
+    assert append(store, "a", 1, "again") == 2
+    assert read(store, "a") == ["0", "again"]
+    store.close()
+
+
+def test_a_commit_of_the_index_that_fails_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = archive(tmp_path)
+    append(store, "a", 0, "0")
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "grow", fails)
+        with pytest.raises(LogStoreUnavailable, match="database or disk is full"):
+            append(store, "a", 1, "1")
+    assert append(store, "a", 1, "again") == 2
+    store.close()
+    (tmp_path / "index.db").unlink()  # the segments alone tell the same
+    store = archive(tmp_path)
+    assert read(store, "a") == ["0", "again"]
+    store.close()
+
+
+def test_copies_of_records_do_not_count_twice(tmp_path: Path) -> None:
+    limits = LogLimits(attempt_bytes=2_000)
+
+    def made() -> Archive:
+        return Archive(tmp_path, make_logger("test", stream=Journal()), limits)
+
+    store = made()
+    append(store, "a", 0, *["x" * 100] * 10)
+    store.close()
+    (segment,) = segments(tmp_path)
+    segment.with_name("00000002.seg").write_bytes(segment.read_bytes())  # moved, and not removed yet
+    (tmp_path / "index.db").unlink()
+    store = made()
+    assert read(store, "a") == ["x" * 100] * 10
+    answer = store.append([Append("t", "a", 1, 10, [LogLine(text="y" * 100)] * 5)])[0]
+    assert (answer.next_line, answer.closed) == (15, False)
+    store.close()
+
+
+def test_a_stop_before_a_file_is_removed_revives_nothing_and_the_space_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = archive(tmp_path, segment_bytes=1_000)
+    for n in range(20):
+        append(store, f"task-{n}", 0, "x" * 400)
+    before = len(segments(tmp_path))
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Segments, "remove", fails)
+        with pytest.raises(LogStoreUnavailable, match="cannot delete logs: Input/output error"):
+            store.delete("t", [f"task-{n}" for n in range(20)])
+    store.close()
+    assert len(segments(tmp_path)) == before
+    store = archive(tmp_path, segment_bytes=1_000)
+    assert [read(store, f"task-{n}") for n in range(20)] == [[]] * 20
+    assert len(segments(tmp_path)) == 1
+    store.close()
+
+
+def test_a_full_log_that_lost_its_mark_gets_it_again(tmp_path: Path) -> None:
+    limits = LogLimits(attempt_bytes=500)
+
+    def made() -> Archive:
+        return Archive(tmp_path, make_logger("test", stream=Journal()), limits)
+
+    store = made()
+    append(store, "a", 0, *["x" * 100] * 4)
+    size = segments(tmp_path)[0].stat().st_size
+    assert append(store, "a", 4, "y" * 100) == 5
+    assert "truncated" in read(store, "a")[-1]
+    store.close()
+    os.truncate(segments(tmp_path)[0], size)
+    store = made()
+    assert read(store, "a") == ["x" * 100] * 4
+    assert append(store, "a", 4, "y" * 100) == 5
+    assert "truncated" in read(store, "a")[-1]
+    store.close()
+
+
 def full_disk(folder: Path) -> None:
     """Runs in a process of its own: its files cannot grow beyond a limit, as on a full disk."""
     store = archive(folder)
@@ -300,9 +400,7 @@ async def test_ten_thousand_attempts_of_one_line_are_few_files_and_quick(tmp_pat
     begin = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for n in range(10_000):
-            group.create_task(
-                store.append("t", f"task-{n}", 1, 0, [LogLine(text=f"line of {n}")]), name=f"w{n}"
-            )
+            group.create_task(store.append("t", f"task-{n}", 1, 0, [LogLine(text=f"line of {n}")]), name=f"w{n}")
     took = time.perf_counter() - begin
     files = all_files(tmp_path)
     assert len(files) <= 4, files
@@ -331,9 +429,7 @@ async def test_a_store_that_is_behind_refuses_instead_of_growing(
     store = FileLogStore(tmp_path, make_logger("test", stream=Journal()))
     await store.start()
     line = [LogLine(text="x" * 1_000)]
-    answers = await asyncio.gather(
-        *(store.append("t", str(n), 1, 0, line) for n in range(50)), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(store.append("t", str(n), 1, 0, line) for n in range(50)), return_exceptions=True)
     refused = [answer for answer in answers if isinstance(answer, LogStoreUnavailable)]
     assert 30 < len(refused) < 50
     assert "later" in str(refused[0])

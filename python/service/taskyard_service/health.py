@@ -32,7 +32,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the base 
 
     def __init__(self, services: Sequence[str]) -> None:
         self._services = tuple(services)
-        self._states: dict[str, int] = {"": State.SERVING} | dict.fromkeys(self._services, State.NOT_SERVING)
+        self._states: dict[str, Any] = {"": State.SERVING} | dict.fromkeys(self._services, State.NOT_SERVING)
         self._changed = asyncio.Event()
         self._closed = False
 
@@ -74,7 +74,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the base 
                 return
             await changed.wait()
 
-    def _set(self, states: dict[str, int]) -> None:
+    def _set(self, states: dict[str, Any]) -> None:
         self._states.update(states)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

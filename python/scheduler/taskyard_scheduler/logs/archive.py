@@ -133,9 +133,7 @@ class Archive:
         for wish in batch:
             key = (wish.tenant, wish.task_id, wish.attempt)
             entry = changed.get(key) or self._find(key)
-            lines, log = admit(
-                entry.log if entry else AttemptLog(), wish.first_line, wish.lines, self._limits
-            )
+            lines, log = admit(entry.log if entry else AttemptLog(), wish.first_line, wish.lines, self._limits)
             answers.append(Appended(log.next_line, log.closed))
             if lines:
                 number = entry.number if entry else self._index.new_number()
@@ -234,7 +232,6 @@ class Archive:
             with self._index.transaction():
                 self._index.move(moved)
                 self._index.grow(self._segments.active, offset, len(data))
-                self._index.recount_segment(number, self._segments.size(number))
         except BaseException:
             self._segments.take_back(start)
             raise

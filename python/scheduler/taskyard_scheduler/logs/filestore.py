@@ -131,9 +131,7 @@ class FileLogStore:
 
     def _opened(self) -> Archive:
         if self._archive is None:
-            raise LogStoreUnavailable(
-                "the log store is not running; try again, or at the scheduler that leads"
-            )
+            raise LogStoreUnavailable("the log store is not running; try again, or at the scheduler that leads")
         return self._archive
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -176,6 +174,4 @@ def _refuse(waiting: _Waiting, error: Exception) -> None:
     if waiting.answer.done():  # its caller has gone
         return
     # One exception object for each caller: a shared one gathers all their tracebacks.
-    waiting.answer.set_exception(
-        LogStoreUnavailable(str(error)) if isinstance(error, LogStoreUnavailable) else error
-    )
+    waiting.answer.set_exception(LogStoreUnavailable(str(error)) if isinstance(error, LogStoreUnavailable) else error)

@@ -168,8 +168,7 @@ class Index:
     def chunks_in(self, segment: int) -> list[Chunk]:
         """Returns the records of a segment in the order in which they stand."""
         rows = self._db.execute(
-            "SELECT attempt, first_line, count, segment, offset, length FROM chunks WHERE segment = ?"
-            " ORDER BY offset",
+            "SELECT attempt, first_line, count, segment, offset, length FROM chunks WHERE segment = ? ORDER BY offset",
             (segment,),
         )
         return [Chunk(*row) for row in rows]

@@ -48,9 +48,7 @@ class Segments:
     def open_for_append(self, number: int) -> None:
         """Writes go to this segment from now on; it is made when it is missing."""
         self.seal()
-        self._writer = os.open(
-            self._path(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        self._writer = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.active = number
         self.active_size = os.fstat(self._writer).st_size
 
