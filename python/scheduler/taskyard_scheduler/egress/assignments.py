@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from taskyard.v1 import workers_pb2 as pb
 from taskyard_core.engine.effects import Ack, Assign, CancelOrder, Outgoing
 from taskyard_core.records import Instance
-from taskyard_scheduler.egress.values import text_map, utf8_size
+from taskyard_scheduler.egress.values import put_texts, utf8_size
 
 FRAME_TASKS: Final = 512
 FRAME_BYTES: Final = 1 << 20
@@ -73,7 +73,7 @@ def _fill(message: pb.TaskAssignment, instance: Instance, token: str, lease_ms: 
     message.lease_ms = lease_ms
     message.tenant = instance.tenant
     if instance.params_json:
-        message.params.update(text_map(instance.params_json))
+        put_texts(message.params, instance.params_json)
     if instance.input_json:
         message.input_json = instance.input_json
     if instance.run_id:

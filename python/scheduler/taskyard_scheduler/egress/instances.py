@@ -16,7 +16,7 @@ from taskyard_core.records import (
     Instance,
     Row,
 )
-from taskyard_scheduler.egress.values import error_of, put_time, text_map, timestamp
+from taskyard_scheduler.egress.values import put_error, put_texts, put_time
 
 BRIEF_LIMIT: Final = 1_000
 """In lists, params, input and output of more characters are left out."""
@@ -38,39 +38,57 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
         created_at, state, _, _, _, attempt, retries, _, worker_id, _, _, queued_at, assigned_at, started_at,
         ended_at, _, output_json, error_kind, error_message, metadata_json, _, revision,
     ) = row[:_COLUMNS]  # fmt: skip
-    task = pb.TaskInstance(
-        task_id=id,
-        task_name=task_name,
-        task_type=task_type,
-        status=state,
-        priority=priority,
-        params=text_map(params_json) if params_json else None,
-        input_json=input_json,
-        output_json=output_json,
-        attempt=attempt,
-        retry_count=retries,
-        worker_id=worker_id,
-        run_id=run_id,
-        step_id=step_id,
-        revision=revision,
-        metadata=text_map(metadata_json) if metadata_json else None,
-        idempotency_key=key,
-        error=error_of(state, error_kind, error_message) if error_kind or error_message else None,
-    )
+    task = pb.TaskInstance()
+    task.task_id = id
+    task.task_type = task_type
+    task.status = state
+    task.priority = priority
+    task.attempt = attempt
+    task.worker_id = worker_id
+    task.revision = revision
     put_time(task.create_time, created_at)
-    if queued_at is not None:
-        put_time(task.queue_time, queued_at)
-    if assigned_at is not None:
-        put_time(task.assign_time, assigned_at)
-    if started_at is not None:
-        put_time(task.start_time, started_at)
-    if ended_at is not None:
-        put_time(task.end_time, ended_at)
+    _put_times(task, queued_at, assigned_at, started_at, ended_at)
+    _put_work(task, params_json, input_json, output_json, metadata_json)
+    if error_kind or error_message:
+        put_error(task, state, error_kind, error_message)
+    if run_id:
+        task.run_id = run_id
+        task.step_id = step_id
+    if task_name:
+        task.task_name = task_name
+    if retries:
+        task.retry_count = retries
+    if key:
+        task.idempotency_key = key
     if live is not None:
         if live.percent is not None:
             task.percent = live.percent
         task.progress_message = live.progress_message
     return task
+
+
+def _put_times(
+    task: pb.TaskInstance, queued: int | None, assigned: int | None, started: int | None, ended: int | None
+) -> None:
+    if queued is not None:
+        put_time(task.queue_time, queued)
+    if assigned is not None:
+        put_time(task.assign_time, assigned)
+    if started is not None:
+        put_time(task.start_time, started)
+    if ended is not None:
+        put_time(task.end_time, ended)
+
+
+def _put_work(task: pb.TaskInstance, params: str, input: str, output: str, metadata: str) -> None:
+    if params:
+        put_texts(task.params, params)
+    if input:
+        task.input_json = input
+    if output:
+        task.output_json = output
+    if metadata:
+        put_texts(task.metadata, metadata)
 
 
 def instance_snapshot(instance: Instance, row: Row) -> pb.TaskInstance:
@@ -111,17 +129,17 @@ def attempts_of(row: Row, attempt_rows: Iterable[Row]) -> list[pb.TaskAttempt]:
 
 def _stored_attempt(row: Row) -> pb.TaskAttempt:
     _, _, number, _, worker_id, _, status, assigned_at, started_at, ended_at, kind, message = row
-    return _attempt(number, status, worker_id, (assigned_at, started_at, ended_at), error_of(status, kind, message))
+    return _attempt(number, status, worker_id, (assigned_at, started_at, ended_at), (kind, message))
 
 
 def _present_attempt(row: Row) -> pb.TaskAttempt | None:
     """Returns the attempt that the instance's own row tells of; None when it has none, or waits for the next."""
-    values = dict(zip(INSTANCE_COLUMNS, row, strict=False))
-    if not values["attempt"] or values["state"] in (PENDING, QUEUED):
+    value = dict(zip(INSTANCE_COLUMNS, row, strict=False))
+    if not value["attempt"] or value["state"] in (PENDING, QUEUED):
         return None
-    error = error_of(values["state"], values["error_kind"], values["error_message"])
-    times = (values["assigned_at"], values["started_at"], values["ended_at"])
-    return _attempt(values["attempt"], values["state"], values["worker_id"], times, error)
+    times = (value["assigned_at"], value["started_at"], value["ended_at"])
+    error = (value["error_kind"], value["error_message"])
+    return _attempt(value["attempt"], value["state"], value["worker_id"], times, error)
 
 
 def _attempt(
@@ -129,18 +147,14 @@ def _attempt(
     status: int,
     worker_id: str,
     times: tuple[int | None, int | None, int | None],
-    error: pb.TaskError | None,
+    error: tuple[str, str],
 ) -> pb.TaskAttempt:
-    assigned, started, ended = (None if each is None else timestamp(each) for each in times)
-    return pb.TaskAttempt(
-        attempt=number,
-        status=status,  # type: ignore[arg-type]  # the numbers are those of the enum
-        worker_id=worker_id,
-        assign_time=assigned,
-        start_time=started,
-        end_time=ended,
-        error=error,
-    )
+    attempt = pb.TaskAttempt(attempt=number, status=status, worker_id=worker_id)  # type: ignore[arg-type]
+    for target, ms in zip((attempt.assign_time, attempt.start_time, attempt.end_time), times, strict=True):
+        if ms is not None:
+            put_time(target, ms)
+    put_error(attempt, status, *error)
+    return attempt
 
 
 def _length(texts: Mapping[str, str]) -> int:

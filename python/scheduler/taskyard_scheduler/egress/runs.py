@@ -18,7 +18,7 @@ from taskyard_core.records import (
     RunState,
 )
 from taskyard_core.workflow import WorkflowVersion
-from taskyard_scheduler.egress.values import error_of, put_time
+from taskyard_scheduler.egress.values import put_error, put_time
 
 _RUN: Final = len(RUN_COLUMNS)
 _STEP_ID: Final = INSTANCE_COLUMNS.index("step_id")
@@ -82,8 +82,8 @@ def step_from_row(row: Row, plan: WorkflowVersion | None = None) -> pb.RunStep:
         needs=_needs(plan, plan.graph.index.get(value["step_id"])) if plan is not None else (),
         worker_id=value["worker_id"],
         attempt=value["attempt"],
-        error=error_of(value["state"], value["error_kind"], value["error_message"]),
     )
+    put_error(step, value["state"], value["error_kind"], value["error_message"])
     if value["started_at"] is not None:
         put_time(step.start_time, value["started_at"])
     if value["ended_at"] is not None:

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import tasks_pb2 as pb
+from taskyard.v1 import workflows_pb2
 from taskyard_core.records import ASSIGNED, CANCELLING, RUNNING, SUCCESS
 
 _UNFAILED: Final = frozenset({SUCCESS, ASSIGNED, RUNNING, CANCELLING})
 """States in which what the row says of a failure is an earlier attempt's, or not yet settled."""
 
 
-def timestamp(ms: int) -> Timestamp:
-    """Returns a time given in Unix milliseconds."""
-    return Timestamp(seconds=ms // 1000, nanos=ms % 1000 * 1_000_000)
+_HasError = pb.TaskInstance | pb.TaskAttempt | workflows_pb2.RunStep
 
 
-def put_time(target: Timestamp, ms: int | None) -> None:
-    """Sets a message's time; None leaves it absent."""
-    if ms is not None:
-        target.seconds = ms // 1000
-        target.nanos = ms % 1000 * 1_000_000
+def put_time(target: Timestamp, ms: int) -> None:
+    """Sets a message's time, given in Unix milliseconds."""
+    target.seconds = ms // 1000
+    target.nanos = ms % 1000 * 1_000_000
 
 
-def text_map(text: str) -> Mapping[str, str]:
-    """Reads a map of texts that was stored as JSON. Half a surrogate pair, which cannot travel, becomes a mark."""
+def put_texts(target: MutableMapping[str, str], text: str) -> None:
+    """Fills a message's map from JSON. Half a surrogate pair, which cannot travel, becomes a mark."""
     values: dict[str, str] = json.loads(text)
-    if "\\ud" in text or "\\uD" in text:
-        return {_whole(key): _whole(value) for key, value in values.items()}
-    return values
+    if "\\u" in text:
+        values = {_whole(key): _whole(value) for key, value in values.items()}
+    for key, value in values.items():
+        target[key] = value
 
 
-def error_of(state: int, kind: str, message: str) -> pb.TaskError | None:
-    """Returns why the last attempt did not succeed; None when it did or is still under way."""
-    if state in _UNFAILED or not (kind or message):
-        return None
-    return pb.TaskError(kind=kind, message=message)
+def put_error(message: _HasError, state: int, kind: str, text: str) -> None:
+    """Says in a message why its last attempt did not succeed, if it did not and is not under way."""
+    if state not in _UNFAILED and (kind or text):
+        message.error.kind = kind
+        message.error.message = text
 
 
 def utf8_size(text: str) -> int:

@@ -17,10 +17,11 @@ def payload_digest(message: Message, request_id: str) -> bytes:
         message: The request.
         request_id: Its `request_id`, field 1.
     """
-    data = message.SerializeToString(deterministic=True)
     head = len(request_id) + 2
-    if head < _SHORT_LENGTH and request_id.isascii() and data.startswith(_SHORT_TAG):
-        return blake2b(memoryview(data)[head:], digest_size=16).digest()
+    if head < _SHORT_LENGTH and request_id.isascii():
+        data = message.SerializeToString(deterministic=True)
+        if data.startswith(_SHORT_TAG):
+            return blake2b(memoryview(data)[head:], digest_size=16).digest()
     bare = type(message)()
     bare.CopyFrom(message)
     bare.ClearField("request_id")

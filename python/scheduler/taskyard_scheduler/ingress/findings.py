@@ -12,11 +12,17 @@ VIOLATIONS_LIMIT = 20
 
 
 class Findings:
-    """Violations of one message, in the order in which they were found; at most 20 are kept."""
+    """Violations of one message, in the order in which they were found; at most 20 are kept.
 
-    __slots__ = ("violations",)
+    For the items of a list `items` names the list; then each item sets `place`, and fields begin with
+    `items[place].`.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_items", "place", "violations")
+
+    def __init__(self, items: str = "") -> None:
+        self._items = items
+        self.place = 0
         self.violations: list[Violation] = []
 
     def add(self, field: str, sentence: str | None) -> bool:
@@ -24,16 +30,19 @@ class Findings:
         if sentence is None:
             return False
         if not self.full:
-            self.violations.append(Violation(field, sentence))
+            self.violations.append(Violation(self.path(field), sentence))
         return True
+
+    def path(self, field: str) -> str:
+        """Returns the whole path of a field."""
+        return f"{self._items}[{self.place}].{field}" if self._items else field
 
     def extend(self, violations: Iterable[Violation], prefix: str = "") -> None:
         """Takes in violations whose fields lie below a path."""
         for violation in violations:
             if self.full:
                 return
-            found = Violation(prefix + violation.field, violation.description) if prefix else violation
-            self.violations.append(found)
+            self.violations.append(Violation(self.path(prefix + violation.field), violation.description))
 
     @property
     def full(self) -> bool:
@@ -46,11 +55,12 @@ class Findings:
             raise InvalidInput(self.violations)
 
     def refusal(self) -> Refused:
-        """Returns the refusal of the item that the violations are about."""
-        first = self.violations[0]
-        more = len(self.violations) - 1
+        """Returns the refusal of the item that the violations are about, and starts afresh."""
+        violations, self.violations = self.violations, []
+        first = violations[0]
+        more = len(violations) - 1
         tail = f" (and {more} more violation{'s' if more > 1 else ''})" if more else ""
-        return Refused("INVALID_INPUT", f"{first.field}: {first.description}{tail}", self.violations)
+        return Refused("INVALID_INPUT", f"{first.field}: {first.description}{tail}", violations)
 
 
 def outside(value: float, low: float, high: float) -> str | None:

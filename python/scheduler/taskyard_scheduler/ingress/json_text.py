@@ -45,9 +45,9 @@ def parse(text: str, *, whole_characters: bool = True) -> object:
         raise NotJson(_TOO_DEEP) from error
     except ValueError as error:  # ours, or an integer beyond Python's limit
         raise NotJson(f"{cut(text)}: {error}") from error
-    if text.count("[") + text.count("{") > DEPTH_LIMIT and _is_deep(value):
+    if len(text) > 2 * DEPTH_LIMIT and text.count("[") + text.count("{") > DEPTH_LIMIT and _is_deep(value):
         raise NotJson(_TOO_DEEP)
-    if whole_characters and _ESCAPED_SURROGATE.search(text):
+    if whole_characters and "\\u" in text and _ESCAPED_SURROGATE.search(text):
         said = check_text(dump(value))
         if said:
             raise NotJson(said)
@@ -75,6 +75,9 @@ def dump_texts(texts: Mapping[str, str]) -> str:
     """Returns the compact JSON text of a flat map; "" for an empty one."""
     if not texts:
         return ""
+    if len(texts) == 1:
+        [(key, value)] = texts.items()
+        return f"{{{_quote(key)}:{_quote(value)}}}"
     return "{" + ",".join([f"{_quote(key)}:{_quote(texts[key])}" for key in sorted(texts)]) + "}"
 
 

@@ -79,6 +79,8 @@ def over(base: bytes, top: _Message) -> bytes:
 
     Field by field: protobuf's own merge would mix the seconds of one duration with the nanoseconds of another.
     """
+    if not base:
+        return top.SerializeToString(deterministic=True)
     merged = type(top).FromString(base)
     for descriptor, _ in top.ListFields():
         merged.ClearField(descriptor.name)

@@ -31,45 +31,50 @@ def read_runs(request: pb.StartRunsRequest, find: Find) -> list[NewRun | Refused
         InvalidInput: The call is empty or too long.
     """
     count_fault("runs", len(request.runs), RUNS_LIMIT)
-    return [_read_item(item, f"runs[{place}].", find) for place, item in enumerate(request.runs)]
+    findings = Findings("runs")
+    return [_read_item(place, item, find, findings) for place, item in enumerate(request.runs)]
 
 
-def _read_item(item: pb.RunSubmission, path: str, find: Find) -> NewRun | Refused:
-    findings = Findings()
+def _read_item(place: int, item: pb.RunSubmission, find: Find, findings: Findings) -> NewRun | Refused:
+    findings.place = place
     name = item.workflow
     if not name:
-        findings.add(f"{path}workflow", "no workflow is named; give the name of one")
+        findings.add("workflow", "no workflow is named; give the name of one")
         return findings.refusal()
     plan = find(name, item.version) if item.version >= 0 else None
     if plan is None:
-        return Refused("DEFINITION_NOT_FOUND", _not_found(item, path, find))
+        return Refused("DEFINITION_NOT_FOUND", _not_found(item, find, findings))
     new = NewRun(name, plan.version)
     if item.HasField("priority"):
         new.priority = item.priority
-        findings.add(f"{path}priority", outside(item.priority, 1, 10))
-    new.inputs_json = _read_inputs(item.inputs_json, f"{path}inputs_json", plan, findings)
+        findings.add("priority", outside(item.priority, 1, 10))
+    new.inputs_json = _read_inputs(item.inputs_json, plan, findings)
     request_id = item.request_id
-    if request_id and not findings.add(f"{path}request_id", request_id_fault(request_id)):
+    if request_id:
+        findings.add("request_id", request_id_fault(request_id))
         new.request_id = request_id
         new.request_hash = payload_digest(item, request_id)
     key = item.idempotency_key
-    if key and not findings.add(f"{path}idempotency_key", idempotency_key_fault(key)):
+    if key:
+        findings.add("idempotency_key", idempotency_key_fault(key))
         new.idempotency_key = key
     return findings.refusal() if findings.violations else new
 
 
-def _not_found(item: pb.RunSubmission, path: str, find: Find) -> str:
+def _not_found(item: pb.RunSubmission, find: Find, findings: Findings) -> str:
+    name = cut(item.workflow)
     newest = find(item.workflow, 0) if item.version else None
     if newest is None:
-        return f"{path}workflow: there is no workflow {cut(item.workflow)}: apply it first, or name one that exists"
-    return (
-        f"{path}version: workflow {cut(item.workflow)} has no version {item.version}; its newest is {newest.version},"
-        " and 0 means the newest"
-    )
+        field, sentence = "workflow", f"there is no workflow {name}: apply it first, or name one that exists"
+    else:
+        field = "version"
+        sentence = f"workflow {name} has no version {item.version}; 0 means its newest, which is {newest.version}"
+    return f"{findings.path(field)}: {sentence}"
 
 
-def _read_inputs(text: str, path: str, plan: WorkflowVersion, findings: Findings) -> str:
+def _read_inputs(text: str, plan: WorkflowVersion, findings: Findings) -> str:
     """Returns the inputs with defaults filled in, as JSON."""
+    path = "inputs_json"
     if json_text.exceeds(text, json_text.INPUT_BYTES):
         findings.add(path, f"{json_text.size(text):,} bytes are more than 4 MiB; pass large data by reference")
         return text

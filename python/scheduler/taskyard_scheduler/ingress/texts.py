@@ -20,6 +20,7 @@ DESCRIPTION_LIMIT: Final = 10_000
 PARAM_KEY_LIMIT: Final = 1_000
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_plain_id = re.compile(r"[!-~]{1,128}").fullmatch
 _remembered_name = lru_cache(maxsize=10_000)(check_name)
 
 
@@ -30,16 +31,21 @@ def name_fault(value: str) -> str | None:
 
 def type_fault(value: str) -> str | None:
     """Checks a task type that a task asks for."""
+    return _remembered_type(value) if len(value) <= NAME_LIMIT else check_name(value)
+
+
+def _check_type(value: str) -> str | None:
     if value == "*":
         return "'*' is what a worker offers that runs any type; name the one type that this task is of"
-    return name_fault(value)
+    return check_name(value)
+
+
+_remembered_type = lru_cache(maxsize=10_000)(_check_type)
 
 
 def request_id_fault(value: str) -> str | None:
     """Checks a request id; empty is for the caller to judge."""
-    if len(value) <= REQUEST_ID_LIMIT and value.isalnum() and value.isascii():
-        return None
-    return _key_fault(value, REQUEST_ID_LIMIT, "a request id")
+    return None if _plain_id(value) else _key_fault(value, REQUEST_ID_LIMIT, "a request id")
 
 
 def idempotency_key_fault(value: str) -> str | None:
