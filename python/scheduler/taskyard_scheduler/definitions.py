@@ -55,7 +55,7 @@ class Definitions:
         tenant, name, version, stored, digest, _ = row
         plan = self._plans.get((tenant, name, version))
         if plan is None:
-            plan = compile_stored(tenant, workflows_pb2.Workflow.FromString(stored), self.tasks(tenant))
+            plan = compile_stored(tenant, workflows_pb2.Workflow.FromString(stored))
             self._plans[tenant, name, version] = plan
         if version > self.newest(tenant, name)[0]:
             self._newest[tenant, name] = (version, digest)

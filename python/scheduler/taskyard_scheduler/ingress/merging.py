@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from taskyard.v1 import policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_core.templates import escape
+from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.policies import over
+
+WORKFLOW_BYTES: Final = 10 * 1024 * 1024
+"""Of a stored workflow: with what escaping adds it must fit into one packet of MariaDB, which is 16 MiB."""
 
 
 def merge_definitions(
@@ -17,14 +22,31 @@ def merge_definitions(
 
     A definition's params and input are plain values, a step's are templates: `${` in a definition is escaped. A step
     whose definition is not known, or whose input is no JSON, is left as it is: `read_workflow` says so.
+
+    Raises:
+        InvalidInput: The whole would be too large to be stored.
     """
     merged = workflows_pb2.Workflow()
     merged.CopyFrom(workflow)
+    size = workflow.ByteSize()
+    _check_size(size)
     for step in merged.steps:
         definition = definitions.get(step.task_name) if step.task_name else None
         if definition is not None:
+            size += definition.ByteSize()
+            _check_size(size)
             _merge(step, definition)
     return merged
+
+
+def _check_size(size: int) -> None:
+    """Bounds a workflow before it is made: many steps of a large definition are beyond any memory."""
+    if size > WORKFLOW_BYTES:
+        sentence = (
+            f"with the definitions of its steps the workflow takes more than {WORKFLOW_BYTES:,} bytes; pass large data"
+            " as inputs or by reference, or split it into several workflows"
+        )
+        raise InvalidInput([Violation("workflow.steps", sentence)])
 
 
 def _merge(step: workflows_pb2.WorkflowStep, definition: tasks_pb2.TaskDefinition) -> None:

@@ -12,7 +12,7 @@ from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.digests import payload_digest
 from taskyard_scheduler.ingress.findings import Findings, member, outside
-from taskyard_scheduler.ingress.tasks import count_fault
+from taskyard_scheduler.ingress.tasks import Budget, count_fault
 from taskyard_scheduler.ingress.texts import idempotency_key_fault, request_id_fault
 
 RUNS_LIMIT: Final = 10_000
@@ -31,11 +31,11 @@ def read_runs(request: pb.StartRunsRequest, find: Find) -> list[NewRun | Refused
         InvalidInput: The call is empty or too long.
     """
     count_fault("runs", len(request.runs), RUNS_LIMIT)
-    findings = Findings("runs")
-    return [_read_item(place, item, find, findings) for place, item in enumerate(request.runs)]
+    findings, budget = Findings("runs"), Budget()
+    return [_read_item(place, item, find, findings, budget) for place, item in enumerate(request.runs)]
 
 
-def _read_item(place: int, item: pb.RunSubmission, find: Find, findings: Findings) -> NewRun | Refused:
+def _read_item(place: int, item: pb.RunSubmission, find: Find, findings: Findings, budget: Budget) -> NewRun | Refused:
     findings.place = place
     name = item.workflow
     if not name:
@@ -49,6 +49,7 @@ def _read_item(place: int, item: pb.RunSubmission, find: Find, findings: Finding
         new.priority = item.priority
         findings.add("priority", outside(item.priority, 1, 10))
     new.inputs_json = _read_inputs(item.inputs_json, plan, findings)
+    findings.add("inputs_json", budget.spend(len(new.inputs_json)))
     request_id = item.request_id
     if request_id:
         findings.add("request_id", request_id_fault(request_id))
@@ -75,8 +76,7 @@ def _not_found(item: pb.RunSubmission, find: Find, findings: Findings) -> str:
 def _read_inputs(text: str, plan: WorkflowVersion, findings: Findings) -> str:
     """Returns the inputs with defaults filled in, as JSON."""
     path = "inputs_json"
-    if json_text.exceeds(text, json_text.INPUT_BYTES):
-        findings.add(path, f"{json_text.size(text):,} bytes are more than 4 MiB; pass large data by reference")
+    if findings.add(path, _size_fault(text)):
         return text
     try:
         given = json_text.parse_object(text) if text else {}
@@ -97,7 +97,16 @@ def _read_inputs(text: str, plan: WorkflowVersion, findings: Findings) -> str:
             findings.add(member(path, name), sentence)
         else:
             given[name] = json_text.parse(default)
-    return json_text.dump(given)
+    whole = json_text.dump(given)
+    findings.add(path, _size_fault(whole))
+    return whole
+
+
+def _size_fault(text: str) -> str | None:
+    if not json_text.exceeds(text, json_text.INPUT_BYTES):
+        return None
+    size = json_text.size(text)
+    return f"{size:,} bytes (defaults included) are more than {json_text.INPUT_BYTES:,}; pass large data by reference"
 
 
 def _unknown(name: str, plan: WorkflowVersion, declared: dict[str, str | None]) -> str:

@@ -26,14 +26,32 @@ from taskyard_scheduler.ingress.texts import (
 
 TASKS_LIMIT: Final = 10_000
 PRIORITY: Final = 5
+CALL_BYTES: Final = 64 * 1024 * 1024
+"""Of params, input and inputs that one call may make, defaults included. A call itself is at most 16 MiB."""
 
 Definitions = Mapping[str, pb.TaskDefinition]
+
+
+class Budget:
+    """Bounds what one call makes: with a large definition or large defaults a small call could fill the disk."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = CALL_BYTES
+
+    def spend(self, size: int) -> str | None:
+        """Takes what an item makes, in characters. Returns what is wrong when the call has made too much."""
+        self.left -= size
+        if self.left >= 0:
+            return None
+        return f"with its defaults the call makes more than {CALL_BYTES >> 20} MiB; send this item in another call"
 
 
 class Defaults:
     """A definition's values in the form in which submissions need them. Made once per call and definition."""
 
-    __slots__ = ("input_json", "params", "params_json", "parts", "priority", "read", "task_type")
+    __slots__ = ("input", "input_json", "params", "params_json", "parts", "priority", "read", "task_type")
 
     def __init__(self, definition: pb.TaskDefinition) -> None:
         self.task_type = definition.task_type
@@ -41,6 +59,7 @@ class Defaults:
         self.params = dict(definition.params)
         self.params_json = json_text.dump_texts(self.params)
         self.input_json = definition.input_json
+        self.input = json_text.parse_object(self.input_json) if self.input_json else {}
         self.parts = parts_of(definition)
         self.read = read_policy(self.parts)
 
@@ -107,12 +126,13 @@ def not_found(name: str, definitions: Definitions) -> str:
 class _Reader:
     """Reads the items of one call. What it finds wrong with one is gone when the next is read."""
 
-    __slots__ = ("definitions", "findings", "known")
+    __slots__ = ("budget", "definitions", "findings", "known")
 
     def __init__(self, definitions: Definitions, findings: Findings) -> None:
         self.definitions = definitions
         self.findings = findings
         self.known: dict[str, Defaults] = {"": _NO_DEFAULTS}
+        self.budget = Budget()
 
     def read(self, place: int, item: pb.TaskSubmission) -> NewTask | Refused:
         findings = self.findings
@@ -141,6 +161,8 @@ class _Reader:
         )
         if item.params or item.input_json:
             self.read_work(item, defaults, new)
+        if name:
+            findings.add("task_name", self.budget.spend(len(new.params_json) + len(new.input_json)))
         self.read_identity(item, new)
         return findings.refusal() if findings.violations else new
 
@@ -180,19 +202,17 @@ class _Reader:
             new.params_json = json_text.dump_texts({**defaults.params, **params} if defaults.params else params)
         if item.input_json:
             try:
-                new.input_json = _merged_input(item.input_json, defaults.input_json)
+                new.input_json = _merged_input(item.input_json, defaults.input)
             except json_text.NotJson as error:
                 findings.add("input_json", str(error))
         findings.add("params", size_fault(new.params_json, new.input_json))
 
 
-def _merged_input(own: str, base: str) -> str:
+def _merged_input(own: str, base: dict[str, object]) -> str:
     if json_text.exceeds(own, json_text.INPUT_BYTES):
         return own  # refused for its size; reading it first would be work for nothing
     members = json_text.parse_object(own)
-    if not base:
-        return own
-    return json_text.dump({**json_text.parse_object(base), **members})
+    return json_text.dump({**base, **members}) if base else own
 
 
 def size_fault(params_json: str, input_json: str) -> str | None:

@@ -73,16 +73,11 @@ def read_workflow(tenant: str, workflow: workflows_pb2.Workflow, definitions: De
     return _Reader(findings).read(tenant, merge_definitions(workflow, definitions))
 
 
-def compile_stored(
-    tenant: str, workflow: workflows_pb2.Workflow, definitions: Definitions | None = None
-) -> WorkflowVersion:
+def compile_stored(tenant: str, workflow: workflows_pb2.Workflow) -> WorkflowVersion:
     """Compiles a workflow that `merge_definitions` made and that was stored.
 
-    Args:
-        tenant: Whose it is.
-        workflow: The stored definition.
-        definitions: Not looked at: what the steps took of theirs is in the workflow already, so that a definition
-            changed since does not change a version.
+    Task definitions are not looked at: what the steps took of them is in the workflow, so that a definition changed
+    since does not change a version.
 
     Raises:
         InvalidInput: A newer release stored it under rules that this one does not know.
