@@ -21,8 +21,8 @@ from typing import Any
 
 from taskyard_worker.errors import LoadError, NonRetryable, TaskStopped
 from taskyard_worker.loader import function_from
-from taskyard_worker.outcome import HANDLER_ERROR, STOPPED, failed, succeeded
 from taskyard_worker.registry import make_handler
+from taskyard_worker.verdict import failure_text, handler_traceback, output_text
 
 MAX_LOG_CHARACTERS = 1024 * 1024
 """A longer text is cut here already: a message has its limit too."""
@@ -108,18 +108,16 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
     """Run the handler and return the last message."""
     try:
         handler = make_handler(order["task_type"], function_from(order["source"]))
-        outcome = succeeded(call(handler.invoke, attempt))
+        return {"output": output_text(call(handler.invoke, attempt))}
     except LoadError as error:
         return {"error": str(error), "kind": NonRetryable.kind}
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         if attempt.stopping:
             return {"stopped": True}
-        outcome = failed(error, attempt)
-    if outcome is STOPPED:
-        return {"stopped": True}
-    if outcome.error:
-        return {"error": outcome.error, "kind": outcome.kind or HANDLER_ERROR}
-    return {"output": outcome.output_json}
+        if not isinstance(error, NonRetryable):
+            attempt.write_log("ERROR", handler_traceback(error))
+        text, kind = failure_text(error)
+        return {"error": text, "kind": kind}
 
 
 def call(invoke: Any, attempt: IsolatedAttempt) -> Any:

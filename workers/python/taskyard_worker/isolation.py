@@ -16,11 +16,12 @@ from typing import Any
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.loader import source_of
-from taskyard_worker.outcome import HANDLER_ERROR, STOPPED, Outcome, cut
+from taskyard_worker.outcome import STOPPED, Outcome
 from taskyard_worker.output import OutputReader
 from taskyard_worker.processes import Child, ProcessHost
 from taskyard_worker.shell import line_writer
 from taskyard_worker.supervisor import boot_ms
+from taskyard_worker.verdict import HANDLER_ERROR, cut
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 EXIT_S = 5.0

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from taskyard_worker.errors import LoadError
-from taskyard_worker.outcome import describe
+from taskyard_worker.verdict import describe
 
 MAIN_ALIAS = "__taskyard_main__"
 """Name under which a program's own file is loaded again, so that its `if __name__ == "__main__"` does not run."""

@@ -30,8 +30,8 @@ from taskyard_worker.errors import (
 )
 from taskyard_worker.loader import load_tasks
 from taskyard_worker.logs import Logger, json_logger
-from taskyard_worker.outcome import describe
 from taskyard_worker.settings import SettingsError, WorkerSettings, load, parse_labels
+from taskyard_worker.verdict import describe
 from taskyard_worker.worker import Offer, Worker
 
 EXIT_USAGE = 2

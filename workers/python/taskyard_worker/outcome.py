@@ -1,13 +1,11 @@
-"""How an attempt ended, made from what its handler returned or raised.
+"""How an attempt ended: the status with the text that goes with it.
 
-Not the sending of it. Limits are those of the contract.
+Not the sending of it.
 """
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from taskyard.v1.tasks_pb2 import (
@@ -17,14 +15,9 @@ from taskyard.v1.tasks_pb2 import (
     TASK_STATUS_UNSPECIFIED,
     TaskStatus,
 )
-from taskyard_worker.context import AttemptPort, clean_text, to_json
+from taskyard_worker.context import AttemptPort
 from taskyard_worker.errors import NonRetryable, TaskStopped
-
-MAX_OUTPUT_BYTES = 256 * 1024
-MAX_ERROR_BYTES = 64 * 1024
-HANDLER_ERROR = "HANDLER_ERROR"
-
-_CUT_MARK = " … [cut]"
+from taskyard_worker.verdict import HANDLER_ERROR, failure_text, handler_traceback, output_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +36,28 @@ STOPPED = Outcome(TASK_STATUS_UNSPECIFIED)
 
 
 def succeeded(value: Any) -> Outcome:
-    """Return the outcome of a handler that returned; a value that cannot be stored is a failure.
+    """Return the outcome of a handler that returned.
 
     A built-in handler may return an Outcome, which is taken as it is.
+
+    Raises:
+        NonRetryable: What it returned cannot be stored.
     """
     if value is None:
         return NOTHING_RETURNED
     if isinstance(value, Outcome):
         return value
-    try:
-        output = to_json(value)
-        size = len(output) if output.isascii() else len(output.encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        return Outcome(
-            TASK_STATUS_FAILED,
-            error=f"the handler returned what JSON cannot hold ({error}); return plain dicts, lists, text and numbers",
-            kind=NonRetryable.kind,
-        )
-    if size > MAX_OUTPUT_BYTES:
-        return Outcome(
-            TASK_STATUS_FAILED,
-            error=f"the handler returned {size} bytes of JSON, at most {MAX_OUTPUT_BYTES} fit; "
-            "store the data elsewhere and return its address",
-            kind=NonRetryable.kind,
-        )
-    return Outcome(TASK_STATUS_SUCCESS, output)
+    return Outcome(TASK_STATUS_SUCCESS, output_text(value))
 
 
 def failed(error: BaseException, attempt: AttemptPort) -> Outcome:
     """Return the outcome of a handler that raised; its traceback goes to the attempt's log, for its author."""
     if isinstance(error, TaskStopped) and attempt.stopping:
         return STOPPED
-    if isinstance(error, NonRetryable):
-        return Outcome(TASK_STATUS_FAILED, error=cut(str(error) or type(error).__name__), kind=error.kind)
-    attempt.write_log("ERROR", handler_traceback(error))
-    return Outcome(TASK_STATUS_FAILED, error=cut(describe(error)), kind=HANDLER_ERROR)
+    text, kind = failure_text(error)
+    if not isinstance(error, NonRetryable):
+        attempt.write_log("ERROR", handler_traceback(error))
+    return Outcome(TASK_STATUS_FAILED, error=text, kind=kind)
 
 
 def cancelled_itself(error: BaseException) -> Outcome:
@@ -97,29 +77,3 @@ def unknown_type(task_type: str) -> Outcome:
         error=f"this worker has no handler for task type {task_type[:200]!r}",
         kind="UNKNOWN_TASK_TYPE",
     )
-
-
-def describe(error: BaseException) -> str:
-    """Return an exception in one line, without its traceback."""
-    text = str(error)
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
-
-
-def handler_traceback(error: BaseException) -> str:
-    """Return the traceback as the handler's author wants it: from the handler's first frame on."""
-    frames: TracebackType | None = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
-
-
-def cut(text: str) -> str:
-    """Cut a message at 64 KiB of UTF-8, with a mark, and make it valid Unicode."""
-    text = clean_text(text)
-    if len(text) * 4 <= MAX_ERROR_BYTES:
-        return text
-    data = text.encode()
-    if len(data) <= MAX_ERROR_BYTES:
-        return text
-    return data[: MAX_ERROR_BYTES - len(_CUT_MARK.encode())].decode(errors="ignore") + _CUT_MARK

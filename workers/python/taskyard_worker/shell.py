@@ -21,9 +21,10 @@ from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.context import to_json
 from taskyard_worker.errors import InvalidInput
-from taskyard_worker.outcome import HANDLER_ERROR, Outcome, cut
+from taskyard_worker.outcome import Outcome
 from taskyard_worker.output import OutputReader
 from taskyard_worker.processes import Child, ProcessHost
+from taskyard_worker.verdict import HANDLER_ERROR, cut
 
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """What a command finds of the worker's own environment."""

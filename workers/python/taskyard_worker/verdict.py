@@ -1,0 +1,75 @@
+"""What a handler returned or raised, as text for the scheduler. Limits are those of the contract.
+
+Imports nothing heavy, since the processes of isolated handlers use it; `outcome` makes statuses of it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+from typing import Any
+
+from taskyard_worker.context import clean_text, to_json
+from taskyard_worker.errors import NonRetryable
+
+MAX_OUTPUT_BYTES = 256 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+HANDLER_ERROR = "HANDLER_ERROR"
+
+_CUT_MARK = " … [cut]"
+
+
+def output_text(value: Any) -> str:
+    """Return what a handler returned as JSON; nothing for None.
+
+    Raises:
+        NonRetryable: It cannot be stored.
+    """
+    if value is None:
+        return ""
+    try:
+        text = to_json(value)
+        size = len(text) if text.isascii() else len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NonRetryable(
+            f"the handler returned what JSON cannot hold ({error}); return plain dicts, lists, text and numbers"
+        ) from error
+    if size > MAX_OUTPUT_BYTES:
+        raise NonRetryable(
+            f"the handler returned {size} bytes of JSON, at most {MAX_OUTPUT_BYTES} fit; "
+            "store the data elsewhere and return its address"
+        )
+    return text
+
+
+def failure_text(error: BaseException) -> tuple[str, str]:
+    """Return why a handler failed, for people, and the machine-readable reason."""
+    if isinstance(error, NonRetryable):
+        return cut(str(error) or type(error).__name__), error.kind
+    return cut(describe(error)), HANDLER_ERROR
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception in one line, without its traceback."""
+    text = str(error)
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def handler_traceback(error: BaseException) -> str:
+    """Return the traceback as the handler's author wants it: from the handler's first frame on."""
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+
+
+def cut(text: str) -> str:
+    """Cut a message at 64 KiB of UTF-8, with a mark, and make it valid Unicode."""
+    text = clean_text(text)
+    if len(text) * 4 <= MAX_ERROR_BYTES:
+        return text
+    data = text.encode()
+    if len(data) <= MAX_ERROR_BYTES:
+        return text
+    return data[: MAX_ERROR_BYTES - len(_CUT_MARK.encode())].decode(errors="ignore") + _CUT_MARK

@@ -1,0 +1,363 @@
+"""The small parts around the runtime: identity, settings, endpoints, watchdog, retries, loader."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from taskyard_worker.builtins import offered, sleep, text_process
+from taskyard_worker.endpoints import Endpoints
+from taskyard_worker.errors import DataDirectoryError, InvalidInput, LoadError, RegistrationError
+from taskyard_worker.identity import take_home
+from taskyard_worker.link import LinkError
+from taskyard_worker.loader import function_from, load_tasks, source_of
+from taskyard_worker.loops import Loops
+from taskyard_worker.metrics import WorkerMetrics
+from taskyard_worker.output import OutputReader
+from taskyard_worker.registry import TaskRegistry, make_handler
+from taskyard_worker.retry import with_retries
+from taskyard_worker.settings import SettingsError, load
+from taskyard_worker.watchdog import LoopGuard, Watchdog, Watched
+from worker_fakes import Signal, Silent
+
+# --- identity --------------------------------------------------------------------------------------
+
+
+def test_a_restart_is_the_same_worker_and_a_second_one_is_another(tmp_path: Path) -> None:
+    first = take_home(tmp_path)
+    second = take_home(tmp_path)
+    assert first.worker_id != second.worker_id
+    assert first.path != second.path
+    assert first.worker_id.removeprefix("python-worker-").isalnum()
+    assert len(first.worker_id) == len("python-worker-") + 8
+    first.release()
+    again = take_home(tmp_path)
+    assert (again.worker_id, again.path) == (first.worker_id, first.path)
+    again.release()
+    second.release()
+
+
+def test_a_chosen_id_has_a_directory_of_its_own_and_one_holder(tmp_path: Path) -> None:
+    home = take_home(tmp_path, "../we/ird id")
+    assert home.worker_id == "../we/ird id"
+    assert home.path.parent == tmp_path / "workers"
+    with pytest.raises(DataDirectoryError, match="runs on this host already"):
+        take_home(tmp_path, "../we/ird id")
+    home.release()
+    take_home(tmp_path, "../we/ird id").release()
+
+
+def test_a_damaged_id_file_gives_a_new_id(tmp_path: Path) -> None:
+    home = take_home(tmp_path)
+    (home.path / "worker-id").write_bytes(b"\xff\x00garbage")
+    home.release()
+    again = take_home(tmp_path)
+    assert again.worker_id.startswith("python-worker-")
+    again.release()
+
+
+def test_a_directory_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    (tmp_path / "workers").write_text("in the way")
+    with pytest.raises(DataDirectoryError, match="TASKYARD_DATA"):
+        take_home(tmp_path)
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def test_settings_come_from_arguments_then_variables_then_defaults() -> None:
+    environ = {"TASKYARD_CONCURRENCY": "20", "TASKYARD_LABELS": "zone=a, gpu=yes", "TASKYARD_TASKS": "a.py,b"}
+    settings = load(environ, {"concurrency": "30", "address": None})
+    assert (settings.concurrency, settings.address) == (30, "127.0.0.1:9090")
+    assert settings.labels == {"zone": "a", "gpu": "yes"}
+    assert settings.tasks == ("a.py", "b")
+    assert load({}, {}).concurrency == 10
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("TASKYARD_CONCURRENCY", "0", "greater than or equal to 1"),
+        ("TASKYARD_CONCURRENCY", "many", "valid integer"),
+        ("TASKYARD_HTTP_PORT", "70000", "less than or equal to 65535"),
+        ("TASKYARD_LABELS", "novalue", "'novalue' is no name=value"),
+        ("TASKYARD_LOG_LEVEL", "loud", "'debug', 'info'"),
+        ("TASKYARD_WORKER_ID", "x" * 201, "at most 200 characters"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_rule(variable: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        load({variable: value}, {})
+    assert variable in str(caught.value) or "label" in str(caught.value)
+
+
+def test_a_token_is_shown_nowhere() -> None:
+    assert "secret-token" not in repr(load({"TASKYARD_TOKEN": "secret-token"}, {}))
+
+
+# --- endpoints -------------------------------------------------------------------------------------
+
+
+async def ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    if not request.endswith(b"\r\n\r\n"):
+        writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_the_endpoints_answer() -> None:
+    metrics, reason = WorkerMetrics(), ["no stream"]
+    metrics.observe("work", 2, 0.05)
+    metrics.observe("work", 2, 0.5)
+    metrics.observe("work", 3, 99)
+    endpoints = Endpoints(metrics, lambda: reason[0])
+    port = await endpoints.start("127.0.0.1", 0)
+    try:
+        assert (await ask(port, b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        not_ready = await ask(port, b"GET /readyz HTTP/1.1\r\n\r\n")
+        assert not_ready.startswith(b"HTTP/1.1 503")
+        assert b"no stream" in not_ready
+        reason[0] = ""
+        assert (await ask(port, b"GET /readyz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        figures = (await ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
+        name = "workflow_task_duration_seconds"
+        assert f'{name}_bucket{{le="0.1",status="SUCCESS",task_type="work"}} 1.0' in figures
+        assert f'{name}_bucket{{le="0.5",status="SUCCESS",task_type="work"}} 2.0' in figures
+        assert f'{name}_bucket{{le="30.0",status="FAILED",task_type="work"}} 0.0' in figures
+        assert f'{name}_count{{status="FAILED",task_type="work"}} 1.0' in figures
+        assert f'{name}_sum{{status="SUCCESS",task_type="work"}} 0.55' in figures
+        head = await ask(port, b"HEAD /healthz HTTP/1.1\r\n\r\n")
+        assert head.endswith(b"\r\n\r\n")
+        assert (await ask(port, b"POST /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405")
+        assert (await ask(port, b"GET /other HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 404")
+        assert (await ask(port, b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400")
+        assert (await ask(port, b"x" * 100_000)).startswith(b"HTTP/1.1 400")
+        assert await ask(port, b"GET /healthz") == b""
+    finally:
+        await endpoints.close()
+
+
+# --- loops and the watchdog ------------------------------------------------------------------------
+
+
+async def test_loops_end_with_the_first_and_cancel_the_others() -> None:
+    loops, cancelled = Loops(), []
+
+    async def fails() -> None:
+        raise LinkError("X", "", "the first to end")
+
+    async def lasts() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(True)
+
+    async def starts_last() -> None:
+        await asyncio.sleep(0)
+        await fails()
+
+    loops.add("lasts", lasts)
+    loops.add("fails", starts_last)
+    with pytest.raises(LinkError, match="the first to end"):
+        await loops.run()
+    assert cancelled == [True]
+
+
+async def test_a_loop_that_stands_still_is_started_anew() -> None:
+    loops, log, again = Loops(), Silent(), Signal()
+    starts: list[int] = []
+
+    async def stuck() -> None:
+        starts.append(1)
+        again()
+        if len(starts) < 3:
+            await asyncio.Event().wait()
+
+    watchdog = Watchdog(log, limit_s=0.02, period_s=0.01)
+    watchdog.watch(Watched("stuck", lambda: True, lambda: 0, loops.restart))
+    loops.add("stuck", stuck)
+    loops.add("watchdog", watchdog.run)
+    async with asyncio.timeout(5):
+        await loops.run()
+    assert len(starts) == 3
+    assert log.said("a loop stands still")
+
+
+def test_a_loop_without_work_or_with_progress_is_left_alone() -> None:
+    progress = [0]
+    watched = Watched("x", lambda: True, lambda: progress[0], print)
+    assert not watched.stuck(0, 10)
+    assert not watched.stuck(9, 10)
+    progress[0] = 1
+    assert not watched.stuck(19, 10)
+    assert watched.stuck(29, 10)
+    assert not watched.stuck(30, 10)
+    watched.has_work = lambda: False
+    assert not watched.stuck(99, 10)
+
+
+async def test_a_handler_that_holds_the_loop_is_named() -> None:
+    log = Silent()
+    guard = LoopGuard(log, held_s=0.05)
+    guard.start()
+    try:
+        hold_the_loop(log)
+    finally:
+        guard.close()
+    _, event, facts = log.events[0]
+    assert "the event loop is held" in event
+    assert "hold_the_loop" in str(facts["stack"])
+
+
+def hold_the_loop(log: Silent) -> None:
+    end = asyncio.get_running_loop().time() + 5
+    while not log.events and asyncio.get_running_loop().time() < end:
+        pass
+
+
+# --- retries ---------------------------------------------------------------------------------------
+
+
+async def test_calls_are_repeated_only_for_what_may_pass_and_within_the_deadline() -> None:
+    async def tried(*errors: LinkError, timeout: float = 5.0) -> tuple[int, str]:
+        left, limits = list(errors), []
+
+        async def call(limit: float) -> str:
+            limits.append(limit)
+            if left:
+                raise left.pop(0)
+            return "ok"
+
+        try:
+            answer = await with_retries("Heartbeat", call, timeout, Random(1))
+        except LinkError as error:
+            answer = f"{error.code}: {error.message}"
+        assert limits == sorted(limits, reverse=True)
+        return len(limits), answer
+
+    down = LinkError("UNAVAILABLE", "", "down")
+    full = LinkError("RESOURCE_EXHAUSTED", "", "full", retry_after=0.01)
+    assert await tried(down, full) == (3, "ok")
+    assert await tried(*[down] * 9) == (4, "UNAVAILABLE: Heartbeat: down")
+    assert await tried(LinkError("RESOURCE_EXHAUSTED", "", "full")) == (1, "RESOURCE_EXHAUSTED: Heartbeat: full")
+    assert await tried(LinkError("NOT_FOUND", "", "who")) == (1, "NOT_FOUND: Heartbeat: who")
+    assert await tried(down, down, timeout=0.05) == (1, "UNAVAILABLE: Heartbeat: down")
+
+
+# --- loading handlers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _clean_path() -> Iterator[None]:
+    path, modules, here = list(sys.path), set(sys.modules), Path.cwd()
+    yield
+    sys.path[:] = path
+    os.chdir(here)
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("_clean_path")
+def test_a_file_is_loaded_with_its_neighbours_and_found_again(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("VALUE = 7\n")
+    (tmp_path / "my_tasks.py").write_text("import neighbour\ndef work():\n    return neighbour.VALUE\n")
+    module = load_tasks(str(tmp_path / "my_tasks.py"))
+    source = source_of(module.work)
+    del sys.modules["my_tasks"]
+    assert function_from(source)() == 7
+
+
+@pytest.mark.usefixtures("_clean_path")
+def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "tasks.py").write_text("class Group:\n    @staticmethod\n    def work(): return 'found'\n")
+    os.chdir(tmp_path)
+    module = load_tasks("package.tasks")
+    assert function_from(source_of(module.Group.work))() == "found"
+
+
+@pytest.mark.usefixtures("_clean_path")
+def test_a_file_named_like_a_known_module_does_not_replace_it(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("def work(): return 'mine'\n")
+    module = load_tasks(str(tmp_path / "json.py"))
+    assert module.work() == "mine"
+    assert sys.modules["json"].__file__ != str(tmp_path / "json.py")
+    assert function_from(source_of(module.work))() == "mine"
+
+
+@pytest.mark.usefixtures("_clean_path")
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("missing.py", None, "there is no file"),
+        ("broken.py", "def (", "cannot be loaded: SyntaxError"),
+        ("raises.py", "1/0", "cannot be loaded: ZeroDivisionError"),
+        ("no_such_module_here", None, "there is no module 'no_such_module_here'"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(tmp_path: Path, name: str, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(LoadError, match=said):
+        load_tasks(str(tmp_path / name) if name.endswith(".py") else name)
+
+
+# --- built-in types --------------------------------------------------------------------------------
+
+
+async def test_sleep_takes_numbers_and_refuses_the_rest() -> None:
+    assert await sleep(0) == {"slept_seconds": 0.0}
+    assert await sleep("0.001") == {"slept_seconds": 0.001}
+    for wrong in (-1, "x", None, True, float("nan"), float("inf"), 1e12):
+        with pytest.raises(InvalidInput, match="'seconds' is"):
+            await sleep(wrong)
+
+
+def test_text_process_wraps_the_operations() -> None:
+    assert text_process({"text": "  a   b ", "operation": "clean"}) == {"result": "a b"}
+    with pytest.raises(InvalidInput, match="operation"):
+        text_process({"text": "x", "operation": "translate"})
+    with pytest.raises(InvalidInput, match="text"):
+        text_process({})
+
+
+def work() -> None: ...
+
+
+def test_a_worker_offers_what_it_is_told_to() -> None:
+    own = TaskRegistry()
+    own.task("mine")(work)
+    own.task("sleep")(work)
+    builtin = [make_handler("sleep", sleep), make_handler("text_process", text_process)]
+    everything = offered(own, builtin, None)
+    sleeping = everything.get("sleep")
+    assert {handler.name for handler in everything} == {"mine", "sleep", "text_process"}
+    assert sleeping is not None
+    assert sleeping.function is work
+    assert [handler.name for handler in offered(own, builtin, ["text_process"])] == ["text_process"]
+    with pytest.raises(RegistrationError, match="no handler for task type 'other'; known here: mine, sleep"):
+        offered(own, builtin, ["other"])
+    with pytest.raises(RegistrationError, match="would offer no task type"):
+        offered(TaskRegistry(), [], None)
+
+
+def test_output_becomes_lines_and_a_tail() -> None:
+    lines: list[str] = []
+    reader = OutputReader(lines.append)
+    for part in (b"one\r\ntw", b"o\n\xff", b"\n", b"y" * 150_000, b"\nlast"):
+        reader.feed(part)
+    reader.finish()
+    assert lines[:3] == ["one", "two", "\ufffd"]
+    assert [len(line) for line in lines[3:]] == [65536, 65536, 18928, 4]
+    assert reader.tail.endswith("\nlast")
+    assert len(reader.tail) == 8192
