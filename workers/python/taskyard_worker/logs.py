@@ -40,6 +40,6 @@ def json_logger(level: str, **facts: object) -> Logger:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
     )
     return cast(Logger, logger.bind(**facts))
