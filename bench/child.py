@@ -52,6 +52,10 @@ class Child:
         if code is not None:
             raise ChildFailed(f"the {self.name} ended with exit code {code}:\n{self.log_tail()}")
 
+    def wait(self) -> int:
+        """Waits for its end, at most STOP_TIMEOUT_S; returns its exit code."""
+        return self._process.wait(STOP_TIMEOUT_S)
+
     def stop(self) -> None:
         """Ends it as an operator would and waits for its end.
 
@@ -61,7 +65,7 @@ class Child:
         self.check()
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(STOP_TIMEOUT_S)
+            code = self.wait()
         except subprocess.TimeoutExpired:
             self.kill()
             raise ChildFailed(

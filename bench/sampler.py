@@ -8,6 +8,7 @@ without the interpreter lock is not forgotten. What threads without Python use (
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import signal
 import sys
@@ -31,6 +32,9 @@ class Sampler:
     Attributes:
         own: Seconds by thread, then by function that was on top of the stack.
         total: Seconds by thread, then by function that was anywhere on it.
+        taken_s: Processor time of the block.
+        collected_s: Of it in the garbage collector, by generation; it is charged to whom it interrupted as well.
+        collections: How often it ran, by generation.
     """
 
     def __init__(self) -> None:
@@ -38,10 +42,14 @@ class Sampler:
         self.total: dict[str, Seconds] = defaultdict(lambda: defaultdict(float))
         self._clocks: dict[int, tuple[int, float]] = {}
         self._start_s = 0.0
+        self._collection_start_s = 0.0
         self.taken_s = 0.0
+        self.collected_s = [0.0, 0.0, 0.0]
+        self.collections = [0, 0, 0]
 
     def __enter__(self) -> Self:
         self._start_s = time.process_time()
+        gc.callbacks.append(self._collect)
         signal.signal(signal.SIGPROF, self._look)
         signal.setitimer(signal.ITIMER_PROF, PERIOD_S, PERIOD_S)
         return self
@@ -50,7 +58,16 @@ class Sampler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        gc.callbacks.remove(self._collect)
         self.taken_s = time.process_time() - self._start_s
+
+    def _collect(self, phase: str, told: dict[str, int]) -> None:
+        if phase == "start":
+            self._collection_start_s = time.thread_time()
+            return
+        generation = told["generation"]
+        self.collections[generation] += 1
+        self.collected_s[generation] += time.thread_time() - self._collection_start_s
 
     def _look(self, _number: int, interrupted: FrameType | None) -> None:
         frames = sys._current_frames()
@@ -94,6 +111,8 @@ class Sampler:
             used = sum(self.own[name].values())
             lines.append(f"  {used:8.2f} s {100 * used / max(self.taken_s, 1e-9):5.1f} %  thread {name}")
         lines.append(f"  {self.taken_s - known:8.2f} s          threads that run no Python, and what came before")
+        for generation, (seconds, times) in enumerate(zip(self.collected_s, self.collections, strict=True)):
+            lines.append(f"  {seconds:8.2f} s          {times} garbage collections of generation {generation}")
         for name in threads:
             if sum(self.own[name].values()) > 0.01 * self.taken_s:
                 lines += _tables(name, self.own[name], self.total[name])
