@@ -1,0 +1,98 @@
+"""Finds the scheduler and the token: options, then the environment, then what `taskyard dev` left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from taskyard_cli.exits import CliError, Exit
+from taskyard_client import AsyncClient
+
+T = TypeVar("T")
+
+LEFT_BY_DEV = "cli.json"
+
+Address = Annotated[
+    str | None,
+    typer.Option(help="The scheduler's host:port. Else $TASKYARD_ADDRESS, else where `taskyard dev` runs."),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(help="Your token. Else $TASKYARD_TOKEN, else the one that `taskyard dev` made."),
+]
+Ca = Annotated[
+    str | None,
+    typer.Option(help="File with the certificates to trust; makes the connection encrypted. Else $TASKYARD_CA."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to go and as whom.
+
+    Attributes:
+        address: `host:port`.
+        token: JWT; None for none.
+        ca: File with certificates; None for plain text.
+    """
+
+    address: str
+    token: str | None
+    ca: str | None = None
+
+
+def data_directory(environ: Mapping[str, str]) -> Path:
+    """Returns where this user's Taskyard keeps its files."""
+    given = environ.get("TASKYARD_DATA")
+    return Path(given) if given else Path.home() / ".local" / "share" / "taskyard"
+
+
+def find_target(address: str | None, token: str | None, ca: str | None, environ: Mapping[str, str]) -> Target:
+    """Returns where to go.
+
+    The token that `taskyard dev` left goes only to the address that it left: it is nobody else's business.
+
+    Raises:
+        CliError: No address is known, or the file that has it is broken.
+    """
+    left = _left_by_dev(data_directory(environ) / LEFT_BY_DEV)
+    found = address or environ.get("TASKYARD_ADDRESS") or left.get("address")
+    if not found:
+        raise CliError(
+            "no scheduler is known: give --address or TASKYARD_ADDRESS, or start one here with `taskyard dev`",
+            Exit.NOT_REACHABLE,
+        )
+    own = left.get("token") if found == left.get("address") else None
+    return Target(found, token or environ.get("TASKYARD_TOKEN") or own, ca or environ.get("TASKYARD_CA") or None)
+
+
+def _left_by_dev(path: Path) -> dict[str, str]:
+    try:
+        left = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CliError(
+            f"{path} cannot be read ({error}); remove it, or give --address and --token", Exit.NOT_REACHABLE
+        ) from None
+    return left if isinstance(left, dict) else {}
+
+
+def with_client(
+    address: str | None, token: str | None, ca: str | None, work: Callable[[AsyncClient], Awaitable[T]]
+) -> T:
+    """Runs `work` with a client, on a loop of its own, and returns what it returns."""
+    target = find_target(address, token, ca, os.environ)
+
+    async def session() -> T:
+        async with AsyncClient(target.address, target.token, ca=target.ca) as client:
+            return await work(client)
+
+    return asyncio.run(session())

@@ -1,0 +1,78 @@
+"""One service as a child process: started, its log lines passed on, ended with everything below it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+CHUNK = 1 << 16
+
+
+class Child:
+    """A child process.
+
+    Args:
+        name: For people, and of its log file.
+        service: Which service: an entry point's name.
+        environ: Its whole environment.
+        log: File that gets its output as it is; begun anew at each start of `taskyard dev`.
+        tell: Gets each line of its output, without the line end.
+    """
+
+    def __init__(
+        self, name: str, service: str, environ: Mapping[str, str], log: Path, tell: Callable[[str], None]
+    ) -> None:
+        self.name = name
+        self._service = service
+        self._environ = dict(environ)
+        self._log = log
+        self._tell = tell
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 before the start."""
+        return self._process.pid if self._process else 0
+
+    async def start(self) -> None:
+        """Starts it in a session of its own, so that Ctrl-C reaches only us: we stop things in order."""
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "taskyard_cli.dev.launcher", self._service,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env=self._environ, start_new_session=True,
+        )  # fmt: skip
+
+    async def ended(self) -> int:
+        """Passes its output on until it ends; returns its exit code, negative for a signal."""
+        if self._process is None or self._process.stdout is None:
+            raise RuntimeError(f"{self.name} was not started")
+        rest = b""
+        with self._log.open("ab") as file:
+            while chunk := await self._process.stdout.read(CHUNK):
+                file.write(chunk)
+                file.flush()
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._tell(line.decode(errors="replace"))
+        if rest:
+            self._tell(rest.decode(errors="replace"))
+        return await self._process.wait()
+
+    def terminate(self) -> None:
+        """Asks it to stop. Harmless when it has ended."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills it and its process group. Harmless when it has ended."""
+        if self._process is not None and self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        """Returns when it does not run."""
+        if self._process is not None:
+            await self._process.wait()

@@ -1,0 +1,68 @@
+"""The command `taskyard dev`: options in, lines for people out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from taskyard_cli.connection import data_directory
+from taskyard_cli.dev.environment import Plan
+from taskyard_cli.dev.place import Place
+from taskyard_cli.dev.supervisor import Supervisor
+from taskyard_cli.service_commands import tasks_file
+from taskyard_cli.services import service_main
+from taskyard_cli.show import err, out
+
+
+def dev(
+    workers: Annotated[int, typer.Option("--workers", "-w", min=0, max=64, help="How many workers.")] = 1,
+    tasks: Annotated[str | None, typer.Option(help="Python file with your handlers.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Data directory. Else $TASKYARD_DATA, else ~/.local/share/taskyard.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The scheduler's gRPC port; 0: a free one.")] = 9090,
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Its HTTP port; 0: a free one.")] = 8081,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Tasks at once in a worker; default 10.")] = None,
+) -> None:
+    """Run a scheduler and workers here, on SQLite, until Ctrl-C."""
+    plan = Plan(workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port)
+    for service in ("scheduler", "worker"):
+        service_main(service)  # what is missing is said before anything starts
+    directory = Path(data) if data else data_directory(os.environ)
+    with Place(directory.expanduser().absolute()) as place:
+        asyncio.run(_run(place, plan))
+
+
+async def _run(place: Place, plan: Plan) -> None:
+    console, lines = out(), err()
+    width = len(f"worker-{plan.workers}") if plan.workers > 9 else len("scheduler")
+
+    def tell(name: str, line: str) -> None:
+        lines.print(Text.assemble((f"{name:<{width}} | ", "dim"), line))
+
+    supervisor = Supervisor(place, plan, os.environ, tell, lambda line: console.print(Text(line)))
+    await supervisor.run(lambda grpc, http: console.print(Text(_welcome(place, supervisor.worker_ids, grpc, http))))
+
+
+def _welcome(place: Place, worker_ids: list[str], grpc: str, http: str) -> str:
+    usual = place.path == data_directory({}).absolute()
+    export = [] if usual else [f"  export TASKYARD_DATA={place.path}"]
+    return "\n".join(
+        [
+            "Taskyard is ready.",
+            f"  gRPC     {grpc}",
+            f"  HTTP     http://{http}  (/healthz, /readyz, /metrics)",
+            f"  workers  {', '.join(worker_ids) or 'none'}",
+            f"  data     {place.path}",
+            "Try in another terminal:",
+            *export,
+            "  taskyard submit shell --param command='echo hi' --wait",
+            "  taskyard workers",
+            "Ctrl-C stops everything.",
+        ]
+    )

@@ -1,0 +1,80 @@
+"""Exit codes, the one place where an error becomes a sentence and a number."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from taskyard_cli.problems import BadFile
+from taskyard_client import (
+    AlreadyExists,
+    ClientClosed,
+    DeadlineExceeded,
+    Gone,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    PermissionDenied,
+    RunFailed,
+    TaskFailed,
+    TaskyardError,
+    Unauthenticated,
+    Unavailable,
+    WrongState,
+)
+
+
+class Exit(IntEnum):
+    """What the command's exit code says. `docs/cli.md` has the table."""
+
+    OK = 0
+    """Done."""
+    FAILED = 1
+    """The task or the run failed, or what was started ended badly."""
+    USAGE = 2
+    """The command line is wrong."""
+    REFUSED = 3
+    """The input was refused: a file, a value, or what does not fit the state of things."""
+    NOT_FOUND = 4
+    """There is nothing of that name or id."""
+    NOT_REACHABLE = 5
+    """The scheduler cannot be reached, or cannot answer now."""
+    NOT_ALLOWED = 6
+    """The token is missing or bad, or its role may not."""
+    TIMED_OUT = 7
+    """It had not ended within the time given; it goes on."""
+    UNEXPECTED = 70
+    """A fault of this program; the details are in the file that is named."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+class CliError(Exception):
+    """Something that the command itself finds wrong; its text is the sentence for the person.
+
+    Attributes:
+        code: The exit code.
+    """
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_CODES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Exit], ...] = (
+    ((TaskFailed, RunFailed), Exit.FAILED),
+    ((BadFile, InvalidInput, WrongState, AlreadyExists), Exit.REFUSED),
+    ((NotFound, Gone), Exit.NOT_FOUND),
+    ((Unauthenticated, PermissionDenied), Exit.NOT_ALLOWED),
+    ((Unavailable, Overloaded, ClientClosed), Exit.NOT_REACHABLE),
+    (DeadlineExceeded, Exit.TIMED_OUT),
+    (TaskyardError, Exit.UNEXPECTED),
+)
+
+
+def exit_of(error: Exception) -> Exit | None:
+    """Returns the exit code of an error that is meant for people; None for a fault of this program."""
+    if isinstance(error, CliError):
+        return error.code
+    if isinstance(error, DeadlineExceeded) and error.method:
+        return Exit.NOT_REACHABLE  # a call had no answer; no task or run was waited for
+    return next((code for kind, code in _CODES if isinstance(error, kind)), None)

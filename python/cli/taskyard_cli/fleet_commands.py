@@ -1,0 +1,107 @@
+"""`workers`, `queues`, `status`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from taskyard.v1 import fleet_pb2 as pb
+from taskyard.v1.policies_pb2 import Resources
+from taskyard_cli.connection import Address, Ca, Token, with_client
+from taskyard_cli.output import Output, answer
+from taskyard_cli.show import facts, state, table, when, worker_word
+from taskyard_cli.task_commands import OutputOption
+from taskyard_client import AsyncClient
+
+Filter = Annotated[str, typer.Option("--filter", help="Which, as an expression.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+
+
+def workers(
+    filter_: Filter = "",
+    limit: Limit = 1_000,
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """List workers."""
+
+    async def work(client: AsyncClient) -> pb.ListWorkersResponse:
+        found = [each async for each in client.workers(filter=filter_, limit=limit)]
+        return pb.ListWorkersResponse(workers=found)
+
+    page = with_client(address, token, ca, work)
+    columns = ("ID", "STATE", "TASKS", "TYPES", "LABELS", "HOST", "LAST SEEN")
+    rows = (_worker_row(each) for each in page.workers)
+    answer(page, output, lambda: table(columns, rows, empty="no workers; `taskyard worker` starts one"))
+
+
+def _worker_row(each: pb.Worker) -> tuple[Any, ...]:
+    labels = ",".join(f"{name}={value}" for name, value in sorted(each.labels.items()))
+    tasks = f"{each.active_tasks}/{each.max_concurrency}"
+    host = f"{each.host}:{each.port}" if each.port else each.host
+    word = state(worker_word(each.state))
+    return each.worker_id, word, tasks, ",".join(each.capabilities), labels, host, when(each.last_seen_time)
+
+
+def queues(
+    filter_: Filter = "",
+    limit: Limit = 1_000,
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """List the queues in which something waits for a worker."""
+
+    async def work(client: AsyncClient) -> pb.ListQueuesResponse:
+        found = [each async for each in client.queues(filter=filter_, limit=limit)]
+        return pb.ListQueuesResponse(queues=found)
+
+    page = with_client(address, token, ca, work)
+    columns = ("TYPE", "WAITING", "SINCE", "SELECTOR", "RESOURCES")
+    rows = (
+        (each.task_type, each.waiting, when(each.head_time), each.selector, _resources(each.resources))
+        for each in page.queues
+    )
+    answer(page, output, lambda: table(columns, rows, empty="nothing waits"))
+
+
+def _resources(asked: Resources) -> str:
+    units = ((asked.cpu_millis, "m CPU"), (asked.memory_mb, " MiB"), (asked.gpus, " GPU"))
+    return ", ".join(f"{amount}{unit}" for amount, unit in units if amount)
+
+
+def status(
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Tell who leads and how much is going on."""
+    found = with_client(address, token, ca, lambda client: client.cluster_status())
+    answer(
+        found,
+        output,
+        lambda: facts(
+            [
+                ("scheduler", f"{found.scheduler_id}, version {found.version}"),
+                ("leads", f"term {found.term}, since {when(found.leader_since_time)}"),
+                ("database", found.database),
+                ("workers", f"{found.workers_healthy} healthy of {found.workers_known} known"),
+                (
+                    "tasks",
+                    f"{found.tasks_live:,} live: {found.tasks_queued:,} queued, {found.tasks_in_flight:,} with workers",
+                ),
+                ("tasks ended", _counts(dict(found.tasks_ended))),
+                ("runs", f"{found.runs_live:,} live"),
+                ("runs ended", _counts(dict(found.runs_ended))),
+            ]
+        ),
+    )
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

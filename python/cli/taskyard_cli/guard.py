@@ -1,0 +1,65 @@
+"""Stands around every command: what goes wrong becomes one sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from datetime import datetime
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from taskyard_cli.exits import Exit, exit_of
+
+
+class GuardedGroup(TyperGroup):
+    """The top of the command tree."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command and turns its exceptions into exits."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(Exit.INTERRUPTED) from None
+        except BrokenPipeError:
+            _leave_pipe()
+            raise typer.Exit(Exit.OK) from None
+        except Exception as error:
+            if is_usage(error):
+                raise
+            raise typer.Exit(tell(error)) from None
+
+
+def is_usage(error: Exception) -> bool:
+    """Tells whether an exception is the command-line parser's own, which says and exits by itself."""
+    return type(error).__module__.startswith(("typer.", "click.", "typer._click"))
+
+
+def tell(error: Exception) -> Exit:
+    """Says on stderr what went wrong and returns the exit code."""
+    code = exit_of(error)
+    if code is None:
+        code = Exit.UNEXPECTED
+        message = f"{type(error).__name__}: a fault of this program; the details are in {_keep(error)}"
+    else:
+        message = str(error)
+    typer.echo(f"error: {message}", err=True)
+    return code
+
+
+def _keep(error: Exception) -> str:
+    """Writes the traceback to a file that only its owner can read, and returns its name."""
+    stamp = datetime.now().astimezone().isoformat(timespec="seconds")
+    handle, path = tempfile.mkstemp(prefix="taskyard-error-", suffix=".log")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{stamp} taskyard {' '.join(sys.argv[1:2])}\n")
+        file.writelines(traceback.format_exception(error))
+    return path
+
+
+def _leave_pipe() -> None:
+    # The reader went (`| head`): without this, Python complains when it closes stdout.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,129 @@
+"""`run`, `runs`, `runs show`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from taskyard.v1 import workflows_pb2 as pb
+from taskyard_cli.connection import Address, Ca, Token, with_client
+from taskyard_cli.output import Output, answer, print_json
+from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
+from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
+from taskyard_cli.task_commands import OutputOption, filter_of
+from taskyard_cli.values import json_object, pairs, seconds, typed
+from taskyard_client import AsyncClient, run_output
+
+
+def run(
+    workflow: Annotated[str, typer.Argument(help="The workflow's name.", show_default=False)],
+    *,
+    input_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", help='name=value; JSON where it is JSON (5, true, [1], "5"), else text; repeatable.'
+        ),
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option("--inputs", help="All inputs as a JSON object; @FILE reads it, @- from stdin.")
+    ] = None,
+    version: Annotated[int, typer.Option(min=0, help="Which version; 0: the newest.")] = 0,
+    priority: Annotated[int | None, typer.Option(help="1 (first) to 10 (last); default: the steps'.")] = None,
+    key: Annotated[str, typer.Option(help="Idempotency key: runs with the same key are one.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Show its steps until it has ended.")] = False,
+    timeout: Annotated[str | None, typer.Option(help="With --wait: how long, for example 5m.")] = None,
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Start a run of a workflow and print its id, or wait for its output.
+
+    For example: taskyard run nightly --input day=2026-11-29 --wait
+    """
+    given: dict[str, Any] = json_object(inputs, "--inputs") if inputs is not None else {}
+    given |= {name: typed(text) for name, text in pairs(input_ or [], "--input").items()}
+    limit = seconds(timeout, "--timeout")
+
+    async def work(client: AsyncClient) -> None:
+        handle = await client.start_run(workflow, given, version=version, priority=priority, idempotency_key=key)
+        if not wait:
+            outcome = pb.StartOutcome(run_id=handle.id, repeated_request=handle.repeated)
+            answer(outcome, output, lambda: Text(handle.id))
+            return
+        ended = await wait_for_run(client, handle.id, limit)
+        if output is Output.JSON:
+            print_json(ended)
+        run_output(ended)
+        if output is Output.TABLE:
+            spent = took(ended.create_time, ended.end_time)
+            line = f"run {ended.run_id} SUCCEEDED" + (f" in {spent}" if spent else "")
+            out().print(Text(json_block(ended.output_json) if ended.output_json else line))
+
+    with_client(address, token, ca, work)
+
+
+def list_runs(
+    ctx: typer.Context,
+    workflow: Annotated[str, typer.Option(help="Only runs of this workflow.")] = "",
+    run_state: Annotated[str, typer.Option("--state", help="Only these, for example FAILED.")] = "",
+    filter_: Annotated[str, typer.Option("--filter", help="Which, as an expression.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """List runs, newest first; `runs show ID` shows one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    wanted = filter_of(filter_, workflow=workflow, state=run_state.upper())
+
+    async def work(client: AsyncClient) -> pb.ListRunsResponse:
+        found = [each async for each in client.list_runs(filter=wanted, limit=limit)]
+        return pb.ListRunsResponse(runs=found)
+
+    page = with_client(address, token, ca, work)
+    columns = ("ID", "WORKFLOW", "VERSION", "STATE", "STEPS", "CREATED", "TOOK")
+    answer(page, output, lambda: table(columns, (_run_row(each) for each in page.runs), empty="no runs"))
+
+
+def _run_row(each: pb.Run) -> tuple[Any, ...]:
+    steps = f"{each.steps_ended}/{each.steps_total}"
+    spent = took(each.create_time, each.end_time)
+    word = state(run_word(each.state))
+    return each.run_id, each.workflow, each.version, word, steps, when(each.create_time), spent
+
+
+def show_run(
+    run_id: Annotated[str, typer.Argument(help="The run's id.", show_default=False)],
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Show one run with its steps."""
+    found = with_client(address, token, ca, lambda client: client.get_run(run_id))
+    answer(found, output, lambda: _run_page(found))
+
+
+def _run_page(found: pb.GetRunResponse) -> Group:
+    each = found.run
+    top = facts(
+        [
+            ("run", each.run_id),
+            ("workflow", f"{each.workflow}, version {each.version}"),
+            ("state", state(run_word(each.state))),
+            ("error", each.error_message),
+            ("steps", f"{each.steps_ended} of {each.steps_total} have ended"),
+            ("created", when(each.create_time)),
+            ("ended", when(each.end_time)),
+            ("took", took(each.create_time, each.end_time)),
+            ("inputs", each.inputs_json),
+            ("output", each.output_json),
+        ]
+    )
+    return Group(top, Text(), table(COLUMNS, (step_row(step) for step in found.steps), empty="no steps"))

@@ -1,0 +1,35 @@
+"""`scheduler` and `worker`: run a service in this process. Its arguments and settings are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.services import service_main
+
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""How a command hands all its arguments on, `--help` too."""
+
+
+def scheduler(ctx: typer.Context) -> None:
+    """Run a scheduler in the foreground."""
+    raise typer.Exit(service_main("scheduler")(ctx.args))
+
+
+def worker(ctx: typer.Context) -> None:
+    """Run a worker in the foreground."""
+    raise typer.Exit(service_main("worker")(ctx.args))
+
+
+def tasks_file(name: str) -> str:
+    """Returns the absolute path of a file of handlers.
+
+    Raises:
+        CliError: There is none.
+    """
+    path = Path(name)
+    if not path.is_file():
+        raise CliError(f"there is no file {name} with handlers", Exit.NOT_FOUND)
+    return str(path.resolve())

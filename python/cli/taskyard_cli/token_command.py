@@ -1,0 +1,66 @@
+"""`token`: signs a token with TASKYARD_SECRET. The scheduler is not asked."""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import jwt
+import typer
+
+from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.values import seconds
+
+SECRET_MIN_BYTES = 32
+"""Below this the scheduler refuses a secret, since tokens could be forged."""
+
+
+class Role(StrEnum):
+    """What a token may do."""
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+    WORKER = "worker"
+
+
+def sign(secret: str, *, subject: str, tenant: str, role: Role, lifetime: float, now: float) -> str:
+    """Returns a token.
+
+    Args:
+        secret: The scheduler's.
+        subject: Who it is for.
+        tenant: Whose data it is about.
+        role: What it may do.
+        lifetime: Seconds until it ends.
+        now: Unix seconds.
+
+    Raises:
+        CliError: The secret is too short.
+    """
+    if len(secret.encode()) < SECRET_MIN_BYTES:
+        raise CliError(
+            f"the secret has {len(secret.encode())} bytes and needs {SECRET_MIN_BYTES}; "
+            "make one with `openssl rand -hex 32` and give it to every process as TASKYARD_SECRET",
+            Exit.REFUSED,
+        )
+    claims = {
+        "sub": subject, "tenantID": tenant, "role": role.value, "iat": int(now), "exp": int(now + lifetime),
+    }  # fmt: skip
+    return jwt.encode(claims, secret, algorithm="HS256")
+
+
+def token(
+    role: Annotated[Role, typer.Option(help="What it may do.")] = Role.OPERATOR,
+    subject: Annotated[str, typer.Option("--subject", "--sub", help="Who it is for.")] = "cli",
+    tenant: Annotated[str, typer.Option(help="Whose data it is about.")] = "default",
+    lifetime: Annotated[str, typer.Option("--for", help="How long it is good, for example 12h or 30d.")] = "24h",
+) -> None:
+    """Print a token, signed with TASKYARD_SECRET."""
+    secret = os.environ.get("TASKYARD_SECRET", "")
+    if not secret:
+        raise CliError("TASKYARD_SECRET is not set; set it to the scheduler's secret", Exit.USAGE)
+    life = seconds(lifetime, "--for") or 0.0
+    typer.echo(sign(secret, subject=subject, tenant=tenant, role=role, lifetime=life, now=time.time()))

@@ -1,0 +1,89 @@
+"""Values from the command line: `key=value`, JSON, `@file`, durations."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from taskyard_cli.durations import parse_duration
+from taskyard_cli.exits import CliError, Exit
+
+
+def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Returns `key=value` texts as a mapping.
+
+    Raises:
+        CliError: One has no `=` or no key, or a key comes twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise CliError(f"{option} {text!r} is not key=value", Exit.USAGE)
+        if key in found:
+            raise CliError(f"{option} gives `{key}` twice; keep one of them", Exit.USAGE)
+        found[key] = value
+    return found
+
+
+def typed(text: str) -> Any:
+    """Returns a value as JSON where it is JSON (`5`, `true`, `[1]`, `"5"`), else as the text that it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """Returns a JSON object from its text, from a file (`@name`) or from stdin (`@-`).
+
+    Raises:
+        CliError: The file cannot be read, or it is no JSON object.
+    """
+    source = text
+    if text.startswith("@"):
+        source = _read(text[1:], option)
+    try:
+        value = json.loads(source, parse_constant=_refuse_constant, object_pairs_hook=_no_doubles)
+    except ValueError as error:
+        raise CliError(f"{option} is no JSON: {error}", Exit.REFUSED) from None
+    if not isinstance(value, dict):
+        raise CliError(f'{option} must be a JSON object, for example {{"a": 1}}', Exit.REFUSED)
+    return value
+
+
+def _read(name: str, option: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{option}: {name} cannot be read: {error}", Exit.REFUSED) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _no_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in members:
+        if key in found:
+            raise ValueError(f"the key {key!r} comes twice")
+        found[key] = value
+    return found
+
+
+def seconds(text: str | None, option: str) -> float | None:
+    """Returns a duration in seconds; None for None.
+
+    Raises:
+        CliError: It is none.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise CliError(f"{option}: {error}", Exit.USAGE) from None
