@@ -122,7 +122,7 @@ def _decode(text: str) -> object:
 def _is_deep(value: object) -> bool:
     """Tells whether a value is nested beyond the limit, without recursion."""
     level = [value]
-    for _ in range(DEPTH_LIMIT + 1):
+    for _ in range(DEPTH_LIMIT):
         level = [
             inner
             for each in level
