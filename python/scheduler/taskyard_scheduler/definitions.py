@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.records import Row
 from taskyard_core.workflow import WorkflowVersion
-
 from taskyard_scheduler.ingress.workflows import compile_stored
 from taskyard_scheduler.store.port import Store
 

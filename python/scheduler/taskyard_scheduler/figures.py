@@ -1,23 +1,19 @@
-"""Figures that are looked at, not counted: queue depths, workers, the event loop's lag."""
+"""Figures that are looked at, not counted: queue depths, workers, what is in flight."""
 
 from __future__ import annotations
 
 import asyncio
 
-from taskyard_service.metrics import Metrics
-
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_service.metrics import Metrics
 
 PERIOD_S = 1.0
 
 
 async def keep_figures(scheduler: Scheduler, metrics: Metrics) -> None:
     """Brings the gauges up to date once a second, for ever."""
-    loop = asyncio.get_running_loop()
     while True:
-        due = loop.time() + PERIOD_S
         await asyncio.sleep(PERIOD_S)
-        metrics.event_loop_lag.observe(max(0.0, loop.time() - due))
         show(scheduler, metrics)
 
 

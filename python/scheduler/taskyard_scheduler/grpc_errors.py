@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from taskyard_core.violations import InvalidInput
-from taskyard_service.errors import InvalidArgument, ServiceError, Unavailable
-
 from taskyard_scheduler.logs.port import LogStoreUnavailable
 from taskyard_scheduler.store.port import Deposed, StoreUnavailable
+from taskyard_service.errors import InvalidArgument, ServiceError, Unavailable
 
 
 def translate(error: Exception) -> ServiceError | None:

@@ -8,14 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
+
 from taskyard_core.engine import Batch, Engine, Event, Standing
 from taskyard_core.engine.events import Heartbeat
 from taskyard_core.engine.recovery import refill, refills
 from taskyard_core.records import Row
 from taskyard_core.transitions import WorkerState
-from taskyard_service.errors import ResourceExhausted, ServiceError, Unavailable
-from taskyard_service.metrics import Metrics
-
 from taskyard_scheduler.clock import Clock
 from taskyard_scheduler.definitions import Definitions
 from taskyard_scheduler.egress.assignments import frame
@@ -23,6 +21,9 @@ from taskyard_scheduler.metrics import STATUS_NAMES
 from taskyard_scheduler.store.port import Deposed, RowsRefused, Store, StoreUnavailable
 from taskyard_scheduler.streams import WorkerStream
 from taskyard_scheduler.watches import Watches
+from taskyard_service.errors import ResourceExhausted, ServiceError, Unavailable
+from taskyard_service.metrics import Metrics
+from taskyard_service.watchdog import Progress
 
 RETRY_FIRST_S = 0.05
 RETRY_CAP_S = 2.0
@@ -54,7 +55,9 @@ class Leader:
         log: FilteringBoundLogger,
         lease_ms: int,
         grace_ms: int,
+        progress: Progress,
     ) -> None:
+        self._progress = progress
         self.scheduler_id = scheduler_id
         self.term = term
         self.engine = engine
@@ -85,7 +88,7 @@ class Leader:
         self._check_open()
         verdict = self.engine.handle(event, self.clock.now())
         if not isinstance(event, Heartbeat) or self.engine.cluster.active:
-            self._wake.set()
+            self._kick()
         return verdict
 
     def future(self) -> asyncio.Future[Any]:
@@ -120,7 +123,7 @@ class Leader:
         """Returns when what has been put into the present batch by hand is committed."""
         future = self.future()
         self.engine.cluster.batch.answers.append((future, None))
-        self._wake.set()
+        self._kick()
         await future
 
     def admit(self, count: int) -> None:
@@ -144,9 +147,19 @@ class Leader:
                 retry_after_s=1.0,
             )
 
+    def _kick(self) -> None:
+        """There is something to commit or to send."""
+        self._wake.set()
+        self._idle.clear()
+
     def _check_open(self) -> None:
         if self._ended is not None:
             raise Unavailable("NOT_LEADER", f"this scheduler does not lead any more ({self._ended}): try again")
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being committed or waits for it."""
+        return not self._idle.is_set()
 
     # The loop.
 
@@ -161,9 +174,9 @@ class Leader:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                self._idle.clear()
                 await self._drain()
-                self._idle.set()
+                if not self._wake.is_set():
+                    self._idle.set()
         except Deposed as error:
             reason = "deposed"
             self._log.warning("deposed", error=str(error))
@@ -204,6 +217,7 @@ class Leader:
                 delay = min(delay * 2, RETRY_CAP_S)
             commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
         self._stalled_since = None
+        self._progress.mark()
         self._metrics.commit_seconds.observe(loop.time() - started)
         changes = batch.changes
         self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
@@ -225,8 +239,8 @@ class Leader:
         for stream, ready in frames.items():
             stream.send(ready)
             self._metrics.frames_sent.inc(len(ready))
-        for stream, reason in batch.closes:
-            stream.close(reason)  # type: ignore[attr-defined]  # every stream given to the engine is a WorkerStream
+        for closed, reason in batch.closes:
+            closed.close(reason)  # type: ignore[attr-defined]  # every stream given to the engine is a WorkerStream
         for future, value in batch.answers:
             if not future.done():  # type: ignore[attr-defined]  # every reply given to the engine is a future
                 future.set_result(value)  # type: ignore[attr-defined]
@@ -250,10 +264,10 @@ class Leader:
             except StoreUnavailable as error:
                 self._log.warning("refill failed, trying again", error=str(error))
                 queue.refilling = False
-                asyncio.get_running_loop().call_later(1.0, self._wake.set)
+                asyncio.get_running_loop().call_later(1.0, self._kick)
                 continue
             refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
-            self._wake.set()
+            self._kick()
 
     # Time.
 
@@ -271,7 +285,7 @@ class Leader:
     def _tick(self) -> None:
         self._timer = None
         self.engine.tick(self.clock.now())
-        self._wake.set()
+        self._kick()
         self._arm()
 
     # The end.
@@ -281,8 +295,7 @@ class Leader:
         self._ended = self._ended or "it is stopping"
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._wake.is_set() or not self._idle.is_set():
-                    await asyncio.sleep(0.002)
+                await self._idle.wait()
 
     def _end(self, reason: str) -> None:
         self._ended = reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import secrets
 import socket
 import sys
 import time
@@ -13,19 +14,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
+
 from taskyard.v1 import fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
 from taskyard_core.engine import Limits
-from taskyard_service.access import contract_access
-from taskyard_service.health import Health
-from taskyard_service.http import HttpServer, Reason, probe_routes
-from taskyard_service.identity import TokenVerifier, WeakSecret
-from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
-from taskyard_service.lifecycle import BackgroundTask, Group, signals
-from taskyard_service.logging import adopt_stdlib, make_logger
-from taskyard_service.metrics import Metrics
-from taskyard_service.server import CannotListen, GrpcServer, run
-from taskyard_service.settings import SettingsError
-
 from taskyard_scheduler.election import open_election
 from taskyard_scheduler.figures import keep_figures
 from taskyard_scheduler.grpc_errors import translate
@@ -39,6 +30,17 @@ from taskyard_scheduler.services.workflows import WorkflowService
 from taskyard_scheduler.settings import SchedulerSettings
 from taskyard_scheduler.store import open_store
 from taskyard_scheduler.store.port import Store, StoreError
+from taskyard_service.access import contract_access
+from taskyard_service.health import Health
+from taskyard_service.http import HttpServer, Reason, probe_routes
+from taskyard_service.identity import TokenVerifier, WeakSecret
+from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
+from taskyard_service.lifecycle import BackgroundTask, Group, signals
+from taskyard_service.logging import adopt_stdlib, make_logger
+from taskyard_service.metrics import Metrics
+from taskyard_service.server import CannotListen, GrpcServer, run
+from taskyard_service.settings import SettingsError, unknown_variables
+from taskyard_service.watchdog import Stall, Watchdog
 
 SERVICES = (
     "taskyard.v1.TaskService",
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     """Runs a scheduler; returns the exit code: 0 stopped as told, 64 bad settings, 69 could not start."""
     try:
         settings = SchedulerSettings.load(os.environ if environ is None else environ)
-        verifier = TokenVerifier(settings.secret, wall_ms)
+        verifier = TokenVerifier(settings.secret.get_secret_value(), wall_ms)
     except (SettingsError, WeakSecret) as error:
         print(f"taskyard scheduler: {error}", file=sys.stderr)  # noqa: T201 - before there is a logger
         return EXIT_SETTINGS
@@ -71,8 +73,10 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
     name = settings.scheduler_id or f"{socket.gethostname()}-{os.getpid()}"
     log = make_logger("scheduler", settings.log_level).bind(scheduler_id=name)
     adopt_stdlib(log)
+    for sentence in unknown_variables(os.environ, [SchedulerSettings]):
+        log.debug("a variable that no setting of the scheduler has", variable=sentence)
     try:
-        settings.data.mkdir(parents=True, exist_ok=True)
+        settings.folder().mkdir(parents=True, exist_ok=True)
         store = open_store(settings.database_url(), synchronous=settings.synchronous)
         await store.open()
     except (StoreError, OSError, ValueError) as error:
@@ -93,7 +97,7 @@ async def _serve(
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     health = Health(SERVICES)
-    logs = FileLogStore(settings.data / "logs", log)
+    logs = FileLogStore(settings.folder() / "logs", log)
 
     async def leading(now: bool) -> None:
         """The log folder and the health service go with leadership."""
@@ -106,10 +110,10 @@ async def _serve(
     scheduler = Scheduler(
         scheduler_id=name,
         store=store,
-        election=open_election(kind, url=settings.database_url(), data=settings.data),
+        election=open_election(kind, url=settings.database_url(), data=settings.folder()),
         limits=limits_of(settings),
         wall=wall_ms,
-        rng=random.SystemRandom(),
+        rng=random.Random(secrets.randbits(256)),  # noqa: S311 - ids and tokens tell attempts apart, they guard nothing
         metrics=metrics,
         log=log,
         on_leading=leading,
@@ -138,12 +142,23 @@ async def _serve(
 
 async def _until_stopped(scheduler: Scheduler, metrics: Metrics, log: FilteringBoundLogger) -> int:
     group = Group(log)
+    watchdog = Watchdog(lambda stall: tell_stall(log, stall), observe_lag=metrics.event_loop_lag.observe)
+    scheduler.progress = watchdog.watch("commits", scheduler.has_work)
     group.add(BackgroundTask("scheduler", scheduler.run))
     group.add(BackgroundTask("figures", lambda: keep_figures(scheduler, metrics)))
+    group.add(watchdog)
     with signals(group, log):
         reason = await group.run()
     log.info("stopped", reason=reason)
     return 0
+
+
+def tell_stall(log: FilteringBoundLogger, stall: Stall) -> None:
+    """Says that a loop stands still, or moves again."""
+    if stall.over:
+        log.info("moves again", loop=stall.name, seconds=stall.seconds)
+    else:
+        log.error("has work and makes no progress", loop=stall.name, seconds=stall.seconds)
 
 
 def readiness(scheduler: Scheduler) -> list[Reason]:
@@ -167,9 +182,7 @@ def limits_of(settings: SchedulerSettings) -> Limits:
     )
 
 
-def announce(
-    settings: SchedulerSettings, name: str, grpc_port: int, http_port: int, log: FilteringBoundLogger
-) -> None:
+def announce(settings: SchedulerSettings, name: str, grpc_port: int, http_port: int, log: FilteringBoundLogger) -> None:
     """Says where it listens, in the log and in `scheduler.json` of the data directory."""
     host = "127.0.0.1" if settings.bind in ("0.0.0.0", "::", "") else settings.bind  # noqa: S104 - compared only
     told = {
@@ -179,7 +192,7 @@ def announce(
         "pid": os.getpid(),
     }
     log.info("listening", **told)
-    path = settings.data / "scheduler.json"
+    path = settings.folder() / "scheduler.json"
     part = path.with_suffix(".part")
     part.write_text(json.dumps(told))
     Path(part).replace(path)

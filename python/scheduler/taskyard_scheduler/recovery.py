@@ -5,7 +5,6 @@ from __future__ import annotations
 from taskyard_core.engine import Engine
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import RUN_COLUMNS, Phase
-
 from taskyard_scheduler.definitions import Definitions
 from taskyard_scheduler.store.port import Store
 

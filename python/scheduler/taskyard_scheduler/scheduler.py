@@ -8,16 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from structlog.typing import FilteringBoundLogger
+
 from taskyard_core.engine import Engine, Limits
 from taskyard_core.engine.events import Accepted, Outcome, Refused
-from taskyard_service.errors import Unavailable
-from taskyard_service.metrics import Metrics
-
 from taskyard_scheduler.clock import Clock
 from taskyard_scheduler.definitions import Definitions
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.recovery import recover
 from taskyard_scheduler.store.port import Deposed, Election, Store, StoreUnavailable
+from taskyard_service.errors import Unavailable
+from taskyard_service.metrics import Metrics
+from taskyard_service.watchdog import Progress
 
 CAMPAIGN_RETRY_S = 1.0
 QUIESCE_S = 5.0
@@ -66,6 +67,11 @@ class Scheduler:
         self._log = log
         self._on_leading = on_leading
         self._leader: Leader | None = None
+        self.progress = Progress()
+
+    def has_work(self) -> bool:
+        """Whether a commit is due; `progress` counts those that were made."""
+        return self._leader is not None and self._leader.busy
 
     @property
     def leading(self) -> bool:
@@ -131,6 +137,7 @@ class Scheduler:
             log=self._log.bind(term=start.term),
             lease_ms=self.limits.lease_ms,
             grace_ms=self.limits.cancel_grace_ms,
+            progress=self.progress,
         )
         self._log.info("leading", term=start.term, revision=start.revision, live=engine.cluster.live_count())
         await self._serve(leader)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
+
 from taskyard_service.settings import Settings
 
 
 class SchedulerSettings(Settings):
     """Settings of `taskyard scheduler`, from the environment."""
 
-    secret: str = Field(description="Secret that signs and verifies tokens (HS256); at least 32 bytes. Required.")
-    data: Path = Field(Path("data"), description="Directory of logs and, by default, of the database.")
+    secret: SecretStr = Field(description="Secret that signs and verifies tokens (HS256); at least 32 bytes. Required.")
+    data: Path = Field(
+        Path("~/.local/share/taskyard"), description="Directory of logs and, by default, of the database."
+    )
     database: str = Field(
         "",
         description=(
@@ -54,9 +57,13 @@ class SchedulerSettings(Settings):
     )
     stop_grace_s: int = Field(10, ge=0, le=600, description="Time for open calls to end when the scheduler stops.")
 
+    def folder(self) -> Path:
+        """Returns the data directory, `~` resolved."""
+        return self.data.expanduser()
+
     def database_url(self) -> str:
         """Returns the database's address."""
-        return self.database or f"sqlite:///{self.data / 'taskyard.db'}"
+        return self.database or f"sqlite:///{self.folder() / 'taskyard.db'}"
 
     def election_kind(self) -> Literal["local", "database"]:
         """Returns how the leader is chosen."""

@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.names import check_name
-from taskyard_service.errors import AlreadyExists, FieldViolation, InvalidArgument, NotFound
-from taskyard_service.identity import current_identity
-
 from taskyard_scheduler.filters import DEFINITION_FIELDS, parse_filter
 from taskyard_scheduler.ingress.definitions import read_definition
-from taskyard_scheduler.services.paging import read_name_page
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.paging import read_name_page
 from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import AlreadyExists, FieldViolation, InvalidArgument, NotFound
+from taskyard_service.identity import current_identity
 
 Answer = TypeVar("Answer", bound=Message)
 

@@ -6,15 +6,14 @@ from typing import Any
 
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
+from taskyard_scheduler import __version__
+from taskyard_scheduler.egress.queues import queue_message, queue_values
+from taskyard_scheduler.egress.workers import worker_message, worker_values
+from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.paging import read_name_page
 from taskyard_service.errors import NotFound
 from taskyard_service.identity import current_identity
-
-from taskyard_scheduler import __version__
-from taskyard_scheduler.egress.queues import queue_of
-from taskyard_scheduler.egress.workers import worker_of
-from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
-from taskyard_scheduler.services.paging import read_name_page
-from taskyard_scheduler.scheduler import Scheduler
 
 
 class FleetService(fleet_pb2_grpc.FleetServiceServicer):
@@ -32,9 +31,8 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         for id in sorted(workers):
             worker = workers[id]
             if worker.tenant == tenant and id > page.after:
-                shown = worker_of(worker)
-                if not where or matches(where, _worker_values(shown)):
-                    found.append(shown)
+                if not where or matches(where, worker_values(worker)):
+                    found.append(worker_message(worker))
                     if len(found) > page.size:
                         break
         token = page.next_token(len(found), found[page.size - 1].worker_id if len(found) > page.size else "")
@@ -44,7 +42,7 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         worker = self._scheduler.leader().engine.cluster.fleet.workers.get(request.worker_id)
         if worker is None or worker.tenant != current_identity().tenant:
             raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")
-        return pb.GetWorkerResponse(worker=worker_of(worker))
+        return pb.GetWorkerResponse(worker=worker_message(worker))
 
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Any) -> pb.ListQueuesResponse:
         tenant = current_identity().tenant
@@ -55,17 +53,13 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         found = []
         names = []
         for queue in queues:
-            shown = queue_of(queue)
-            values = {"task_type": shown.task_type, "selector": shown.selector, "waiting": shown.waiting}
-            if queue.key > page.after and (not where or matches(where, values)):
-                found.append(shown)
+            if queue.key > page.after and (not where or matches(where, queue_values(queue))):
+                found.append(queue_message(queue))
                 names.append(queue.key)
         token = page.next_token(len(found), names[page.size - 1] if len(found) > page.size else "")
         return pb.ListQueuesResponse(queues=found[: page.size], next_page_token=token)
 
-    async def GetClusterStatus(
-        self, request: pb.GetClusterStatusRequest, context: Any
-    ) -> pb.GetClusterStatusResponse:
+    async def GetClusterStatus(self, request: pb.GetClusterStatusRequest, context: Any) -> pb.GetClusterStatusResponse:
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         c = leader.engine.cluster
@@ -82,26 +76,15 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
             workers_known=len(c.fleet.workers),
             database=leader.store.name,
             tasks_ended={
-                tasks_pb2.TaskStatus.Name(state).removeprefix("TASK_STATUS_"): count
+                tasks_pb2.TaskStatus.Name(tasks_pb2.TaskStatus.ValueType(state)).removeprefix("TASK_STATUS_"): count
                 for (owner, state), count in leader.ended_counts.items()
                 if owner == tenant
             },
             runs_ended={
-                workflows_pb2.RunState.Name(state).removeprefix("RUN_STATE_"): count
+                workflows_pb2.RunState.Name(workflows_pb2.RunState.ValueType(state)).removeprefix("RUN_STATE_"): count
                 for (owner, state), count in leader.run_ended_counts.items()
                 if owner == tenant
             },
         )
         status.leader_since_time.FromMilliseconds(c.started_at)
         return status
-
-
-def _worker_values(worker: pb.Worker) -> dict[str, Any]:
-    return {
-        "worker_id": worker.worker_id,
-        "host": worker.host,
-        "state": pb.WorkerState.Name(worker.state).removeprefix("WORKER_STATE_"),
-        "active_tasks": worker.active_tasks,
-        "build_id": worker.build_id,
-        "protocol": worker.protocol,
-    }

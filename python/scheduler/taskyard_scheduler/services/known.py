@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from taskyard_core.engine.events import Known, NewRun, NewTask, Refused
-
 from taskyard_scheduler.leader import Leader
 
 _NOTHING = Known()

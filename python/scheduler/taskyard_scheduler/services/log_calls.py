@@ -8,13 +8,12 @@ from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import ENDED, INSTANCE_COLUMNS
-from taskyard_service.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
-from taskyard_service.identity import current_identity
-
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.logs.wakeups import Subscription
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.lookups import stored_instance
+from taskyard_service.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
+from taskyard_service.identity import current_identity
 
 PAGE_DEFAULT = 1_000
 PAGE_LIMIT = 10_000

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import Instance, Row
-from taskyard_service.errors import NotFound
-
 from taskyard_scheduler.leader import Leader
+from taskyard_service.errors import NotFound
 
 
 async def stored_instance(leader: Leader, tenant: str, task_id: str) -> Row:

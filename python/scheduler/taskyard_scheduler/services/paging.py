@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from taskyard_core.records import Row
-
 from taskyard_scheduler.ingress.pages import Page, read_page
 
 NEWEST_FIRST = "create_time desc"
@@ -25,19 +24,18 @@ class ListRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimePage:
-    """A page of rows by (created_at, id)."""
+    """A page of rows by id, which is the order of creation."""
 
     page: Page
     size: int
-    after: tuple[int, str] | None
+    after: str | None
     newest_first: bool
 
     def next_token(self, rows: Sequence[Row], columns: Sequence[str]) -> str:
         """Returns the next page's token when one row more than the page was found."""
         if len(rows) <= self.size:
             return ""
-        last = rows[self.size - 1]
-        return self.page.next_token(f"{last[columns.index('created_at')]}:{last[columns.index('id')]}")
+        return self.page.next_token(rows[self.size - 1][columns.index("id")])
 
 
 def read_time_page(request: ListRequest, what: str) -> TimePage:
@@ -53,11 +51,7 @@ def read_time_page(request: ListRequest, what: str) -> TimePage:
         orders=(NEWEST_FIRST, OLDEST_FIRST),
         scope=f"{what}\0{request.filter}",
     )
-    after = None
-    if page.after is not None:
-        time, _, id = page.after.partition(":")
-        after = (int(time), id)
-    return TimePage(page, page.size, after, page.descending)
+    return TimePage(page, page.size, page.after, page.descending)
 
 
 @dataclass(frozen=True, slots=True)

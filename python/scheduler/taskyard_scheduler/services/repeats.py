@@ -7,10 +7,10 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from google.protobuf.message import Message
-from taskyard_core.records import Row
-from taskyard_service.errors import FailedPrecondition, InvalidArgument, FieldViolation
 
+from taskyard_core.records import Row
 from taskyard_scheduler.leader import Leader
+from taskyard_service.errors import FailedPrecondition, FieldViolation, InvalidArgument
 
 Response = TypeVar("Response", bound=Message)
 REQUEST_ID_LIMIT = 128

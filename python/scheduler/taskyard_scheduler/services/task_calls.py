@@ -8,21 +8,20 @@ from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.events import Cancel, Refused, Retry, Submit
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import ENDED, INSTANCE_COLUMNS, RUN_COLUMNS, Instance
-from taskyard_service.errors import FailedPrecondition, NotFound
-from taskyard_service.identity import current_identity
-
 from taskyard_scheduler.egress.explain import explain_ended, explain_live
 from taskyard_scheduler.egress.instances import attempts_of, brief
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
 from taskyard_scheduler.egress.outcomes import submit_outcomes
 from taskyard_scheduler.filters import TASK_FIELDS, parse_filter
-from taskyard_scheduler.services.paging import read_time_page
 from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import held, kept_run, stored_instance
+from taskyard_scheduler.services.paging import read_time_page
 from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import FailedPrecondition, NotFound
+from taskyard_service.identity import current_identity
 
 REASON_LIMIT = 1_000
 
@@ -88,12 +87,12 @@ class TaskCalls:
             def remember(state: Any) -> Any:
                 if isinstance(state, Refused):
                     return None
-                answer = pb.CancelTaskResponse(status=int(state))
+                answer = pb.CancelTaskResponse(status=pb.TaskStatus.ValueType(state))
                 return row_of(leader, tenant, request.request_id, request, answer)
 
             state = await leader.ask(event, remember)
         _check(state, request.task_id)
-        return pb.CancelTaskResponse(status=int(state))
+        return pb.CancelTaskResponse(status=pb.TaskStatus.ValueType(state))
 
     async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
         tenant = current_identity().tenant
@@ -108,12 +107,12 @@ class TaskCalls:
             def remember(state: Any) -> Any:
                 if isinstance(state, Refused):
                     return None
-                answer = pb.RetryTaskResponse(status=int(state))
+                answer = pb.RetryTaskResponse(status=pb.TaskStatus.ValueType(state))
                 return row_of(leader, tenant, request.request_id, request, answer)
 
             state = await leader.ask(event, remember)
         _check(state, request.task_id)
-        return pb.RetryTaskResponse(status=int(state))
+        return pb.RetryTaskResponse(status=pb.TaskStatus.ValueType(state))
 
     async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.ExplainTaskResponse:
         tenant = current_identity().tenant

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from taskyard.v1 import tasks_pb2_grpc
-
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.definition_calls import DefinitionCalls

@@ -7,12 +7,12 @@ from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import ENDED, INSTANCE_COLUMNS, Row
-from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
-from taskyard_service.identity import current_identity
-
-from taskyard_scheduler.egress.instances import task_from_row, task_from_snapshot
+from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
+from taskyard_scheduler.egress.instances import instance_snapshot as task_from_snapshot
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.lookups import no_task
+from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
+from taskyard_service.identity import current_identity
 
 WATCH_LIMIT = 10_000
 FRAME_TASKS = 500
@@ -71,8 +71,7 @@ def _initial(rows: dict[str, Row], after: int, revision: int) -> list[pb.WatchTa
     """Returns the present state of what is newer than `after`; one empty frame when nothing is."""
     tasks = [task_from_row(row) for row in rows.values() if row[_REVISION] > after]
     frames = [
-        pb.WatchTasksResponse(tasks=tasks[start : start + FRAME_TASKS])
-        for start in range(0, len(tasks), FRAME_TASKS)
+        pb.WatchTasksResponse(tasks=tasks[start : start + FRAME_TASKS]) for start in range(0, len(tasks), FRAME_TASKS)
     ] or [pb.WatchTasksResponse()]
     frames[-1].revision = max(revision, after)
     return frames

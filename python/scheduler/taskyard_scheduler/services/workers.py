@@ -12,15 +12,14 @@ from taskyard.v1 import workers_pb2_grpc
 from taskyard_core.engine import Standing
 from taskyard_core.engine.events import Deregister, Register, StreamClosed
 from taskyard_core.records import ATTEMPT_COLUMNS, INSTANCE_COLUMNS
-from taskyard_service.errors import Aborted, InvalidArgument, FieldViolation, NotFound, Unavailable
-from taskyard_service.identity import current_identity
-
 from taskyard_scheduler.ingress.results import read_frame, read_results
 from taskyard_scheduler.ingress.workers import read_heartbeat, read_hello, read_registration
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.streams import WorkerStream
+from taskyard_service.errors import Aborted, FieldViolation, InvalidArgument, NotFound, Unavailable
+from taskyard_service.identity import current_identity
 
 STREAM_ENDINGS = {
     "SESSION_SUPERSEDED": "a newer session of this worker id exists: this one must stop",
@@ -110,16 +109,12 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
                 continue
             appended = await self._logs.append(tenant, chunk.task_id, attempt, chunk.first_line, chunk.lines)
             acks.append(
-                pb.LogChunkAck(
-                    attempt_token=chunk.attempt_token, next_line=appended.next_line, closed=appended.closed
-                )
+                pb.LogChunkAck(attempt_token=chunk.attempt_token, next_line=appended.next_line, closed=appended.closed)
             )
         return pb.AppendLogsResponse(acks=acks)
 
 
-async def _read(
-    leader: Leader, frames: AsyncIterator[pb.AssignTaskRequest], stream: WorkerStream, epoch: int
-) -> None:
+async def _read(leader: Leader, frames: AsyncIterator[pb.AssignTaskRequest], stream: WorkerStream, epoch: int) -> None:
     """Brings the worker's frames to the leader until either end of the stream closes."""
     reason = "ENDED"
     try:

@@ -7,22 +7,22 @@ from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard.v1 import workflows_pb2_grpc
-from taskyard_core.engine.events import Accepted, CancelRun, Refused, StartRuns
+from taskyard_core.engine.events import CancelRun, Refused, StartRuns
 from taskyard_core.records import RUN_COLUMNS, Row
-from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
-from taskyard_service.identity import current_identity
-
-from taskyard_scheduler.egress.refusals import refusal
+from taskyard_scheduler.egress.outcomes import start_outcomes
 from taskyard_scheduler.egress.runs import run_from_row, step_from_instance, steps_of
 from taskyard_scheduler.filters import RUN_FIELDS, WORKFLOW_FIELDS, parse_filter
-from taskyard_scheduler.services.paging import read_name_page, read_time_page
+from taskyard_scheduler.ingress.merging import merge_definitions
 from taskyard_scheduler.ingress.runs import read_runs
-from taskyard_scheduler.ingress.workflows import content_hash, merge_definitions, read_workflow
+from taskyard_scheduler.ingress.workflows import content_hash, read_workflow
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
+from taskyard_scheduler.services.paging import read_name_page, read_time_page
 from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
+from taskyard_service.identity import current_identity
 
 REASON_LIMIT = 1_000
 _ENDED_AT = RUN_COLUMNS.index("ended_at")
@@ -96,16 +96,8 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         leader.admit(len(runs))
         known = await look_up(leader, "run", tenant, runs)
         outcomes = await leader.ask(StartRuns(leader.future(), tenant, runs, known, request.atomic))
-        answers = []
-        for run, outcome in zip(request.runs, outcomes, strict=True):
-            if isinstance(outcome, Accepted):
-                answers.append(
-                    pb.StartOutcome(request_id=run.request_id, run_id=outcome.id, repeated_request=outcome.repeated)
-                )
-            else:
-                answers.append(pb.StartOutcome(request_id=run.request_id, refusal=refusal(outcome)))
         self._scheduler.count_submissions(outcomes)
-        return pb.StartRunsResponse(outcomes=answers)
+        return start_outcomes(request, outcomes)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
         tenant = current_identity().tenant
@@ -140,7 +132,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         def remember(value: Any) -> Any:
             if isinstance(value, Refused):
                 return None
-            answer = pb.CancelRunResponse(state=int(value))
+            answer = pb.CancelRunResponse(state=pb.RunState.ValueType(value))
             return row_of(leader, tenant, request.request_id, request, answer)
 
         state_now = await leader.ask(
@@ -148,7 +140,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         )
         if isinstance(state_now, Refused):
             raise FailedPrecondition(state_now.reason, state_now.message)
-        return pb.CancelRunResponse(state=int(state_now))
+        return pb.CancelRunResponse(state=pb.RunState.ValueType(state_now))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
         tenant = current_identity().tenant
@@ -187,4 +179,3 @@ async def _steps(leader: Leader, tenant: str, row: Row) -> list[pb.RunStep]:
     if plan is None:
         raise no_run(row[1])
     return steps_of(row, plan, await leader.store.run_instances(tenant, row[1]))
-
