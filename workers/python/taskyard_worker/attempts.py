@@ -10,6 +10,7 @@ import concurrent.futures
 import enum
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -99,7 +100,7 @@ class AttemptHost(Protocol):
     def loop(self) -> asyncio.AbstractEventLoop:
         """The worker's event loop."""
 
-    def write_log(self, attempt: Attempt, stream: str, level: str, text: str) -> None:
+    def write_log(self, attempt: Attempt, stream: str, level: str, lines: Sequence[str]) -> None:
         """Append to an attempt's log. From any thread."""
 
     def reports_changed(self, attempt: Attempt) -> None:
@@ -197,11 +198,11 @@ class Attempt:
 
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log. From any thread."""
-        self.host.write_log(self, "log", level, text)
+        self.host.write_log(self, "log", level, (text,))
 
-    def write_output(self, stream: str, text: str) -> None:
-        """Append a line of a child's `stdout` or `stderr` to the attempt's log."""
-        self.host.write_log(self, stream, "", text)
+    def write_output(self, stream: str, lines: Sequence[str]) -> None:
+        """Append lines of a child's `stdout` or `stderr` to the attempt's log."""
+        self.host.write_log(self, stream, "", lines)
 
     def report_progress(self, percent: float | None, message: str) -> None:
         """Tell the progress. From any thread."""

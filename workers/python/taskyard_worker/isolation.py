@@ -10,7 +10,9 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
@@ -19,7 +21,6 @@ from taskyard_worker.loader import source_of
 from taskyard_worker.outcome import STOPPED, Outcome
 from taskyard_worker.output import OutputReader
 from taskyard_worker.processes import Child, ProcessHost
-from taskyard_worker.shell import line_writer
 from taskyard_worker.supervisor import boot_ms
 from taskyard_worker.verdict import HANDLER_ERROR, cut
 
@@ -69,13 +70,26 @@ class ProcessIsolation:
         finally:
             theirs.close()
         try:
-            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
-            return await attend(attempt, child, Conversation(attempt, child, reader, writer), order)
+            async with connected(ours) as (reader, writer):
+                return await attend(attempt, child, Conversation(attempt, child, reader, writer), order)
         finally:
             child.kill()
-            ours.close()
             child.forget()
             self._host.leases.forget(attempt.token)
+
+
+@asynccontextmanager
+async def connected(ours: socket.socket) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Read and write the socket as streams; closed at the end."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
+    except BaseException:
+        ours.close()
+        raise
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
 
 
 async def attend(attempt: Attempt, child: Child, talk: Conversation, order: dict[str, Any]) -> Outcome:
@@ -113,7 +127,7 @@ class Conversation:
         """Tell the child its work, serve it, and return how it ended."""
         async with asyncio.TaskGroup() as group:
             output = [
-                group.create_task(OutputReader(line_writer(self._attempt, name)).read(pipe), name=name)
+                group.create_task(OutputReader(partial(self._attempt.write_output, name)).read(pipe), name=name)
                 for name, pipe in (("stdout", self._child.process.stdout), ("stderr", self._child.process.stderr))
                 if pipe is not None
             ]
@@ -124,7 +138,6 @@ class Conversation:
             await asyncio.wait(output, timeout=OUTPUT_LEFT_S)
             for task in output:
                 task.cancel()
-        self._writer.close()
         return self._outcome or died(code)
 
     async def _exit_code(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from taskyard.v1.tasks_pb2 import LogLine
 from taskyard.v1.workers_pb2 import LogChunk, LogChunkAck
@@ -75,16 +75,19 @@ class LogBook:
         """Whether no line waits."""
         return self._pending_bytes == 0
 
-    def append(self, task_id: str, token: str, stream: str, level: str, text: str) -> None:
-        """Add text, each of its lines as a line of the log."""
+    def append(self, task_id: str, token: str, stream: str, level: str, lines: Sequence[str]) -> None:
+        """Add lines; one that contains line ends becomes several."""
         now = self._wall()
         with self._lock:
             log = self._logs.get(token)
             if log is None:
                 log = self._logs[token] = AttemptLog(task_id, token)
             was_empty = self._pending_bytes == 0
-            for line in text.split("\n") if "\n" in text else (text,):
-                self._add(log, stream, level, line, now)
+            for text in lines:
+                if log.closed or log.accepted_bytes >= MAX_ATTEMPT_BYTES:
+                    break
+                for line in text.split("\n") if "\n" in text else (text,):
+                    self._add(log, stream, level, line, now)
         if was_empty:
             self._wake()
 
@@ -137,7 +140,7 @@ class LogBook:
         if log.closed or log.accepted_bytes >= MAX_ATTEMPT_BYTES:
             return
         text = cut_line(clean_text(text))
-        size = len(text.encode()) + 32
+        size = (len(text) if text.isascii() else len(text.encode())) + 32
         if self._pending_bytes + size > MAX_PENDING_BYTES:
             log.dropped += 1
             self._dropped(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 READ_BYTES = 64 * 1024
 LINE_BYTES = 64 * 1024
@@ -14,11 +14,11 @@ class OutputReader:
     """Turns the bytes of one pipe into lines. A line without end is given out in parts of 64 KiB.
 
     Args:
-        line: Told each line, without its end.
+        lines: Told lines, without their ends, as many as came at once.
     """
 
-    def __init__(self, line: Callable[[str], None]) -> None:
-        self._line = line
+    def __init__(self, lines: Callable[[Sequence[str]], None]) -> None:
+        self._lines = lines
         self._rest = b""
         self._tail = b""
 
@@ -36,18 +36,26 @@ class OutputReader:
     def feed(self, data: bytes) -> None:
         """Take in what was read."""
         self._tail = (self._tail + data)[-TAIL_BYTES:]
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._give(line)
+        whole, end, rest = data.rpartition(b"\n")
+        if end:
+            self._lines(split_lines(self._rest + whole))
+            self._rest = rest
+        else:
+            self._rest += data
         while len(self._rest) >= LINE_BYTES:
-            self._give(self._rest[:LINE_BYTES])
+            self._lines(split_lines(self._rest[:LINE_BYTES]))
             self._rest = self._rest[LINE_BYTES:]
 
     def finish(self) -> None:
         """Give out a last line without end."""
         if self._rest:
-            self._give(self._rest)
+            self._lines(split_lines(self._rest))
             self._rest = b""
 
-    def _give(self, line: bytes) -> None:
-        self._line(line.removesuffix(b"\r").decode(errors="replace"))
+
+def split_lines(data: bytes) -> list[str]:
+    """Return the lines, without a carriage return before their end."""
+    text = data.decode(errors="replace")
+    if "\r" in text:
+        return [line.removesuffix("\r") for line in text.split("\n")]
+    return text.split("\n")

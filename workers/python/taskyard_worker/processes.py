@@ -16,6 +16,9 @@ from taskyard_worker.supervision import Supervision
 LEASE_MARGIN_MS = 5000
 """How long before the end of its lease an exclusive attempt is killed."""
 
+PIPE_BYTES = 64 * 1024
+"""How much of a child's output is buffered before it has to wait."""
+
 
 class Leases:
     """Leases of exclusive attempts, by token, on the boot-time clock."""
@@ -43,11 +46,31 @@ class Leases:
         self._groups.pop(token, None)
 
 
+class ExitProtocol(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells the end of the process itself: asyncio's own `wait` also waits for whoever holds its pipes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=PIPE_BYTES, loop=loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        """Note that the process has ended."""
+        super().process_exited()
+        self.exited.set()
+
+
 class Child:
     """One child process and its group."""
 
-    def __init__(self, process: asyncio.subprocess.Process, supervision: Supervision) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport, supervision: Supervision
+    ) -> None:
         self.process = process
+        self._transport = transport
+        protocol = transport.get_protocol()
+        if not isinstance(protocol, ExitProtocol):
+            raise TypeError("a child is started with ExitProtocol")
+        self._exited = protocol.exited
         self._supervision = supervision
 
     @property
@@ -57,18 +80,18 @@ class Child:
 
     async def wait(self) -> int:
         """Wait for its end and kill what it left in its group; return its exit code, negative for a signal."""
-        code = await self.process.wait()
+        await self._exited.wait()
         self.kill()
-        return code
+        return self.process.returncode or 0
 
     async def end(self, grace_s: float) -> None:
         """Ask the group to end with SIGTERM; kill it once the grace is over, or when this is cancelled."""
         self.terminate()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                await self.process.wait()
+                await self._exited.wait()
         self.kill()
-        await self.process.wait()
+        await self._exited.wait()
 
     def terminate(self) -> None:
         """Ask the group to end."""
@@ -79,8 +102,9 @@ class Child:
         self._signal(signal.SIGKILL)
 
     def forget(self) -> None:
-        """Tell the supervisor that it has ended."""
+        """Tell the supervisor that it has ended, and close its pipes, whoever else still holds them."""
         self._supervision.drop(self.group)
+        self._transport.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so of zombies
@@ -124,7 +148,9 @@ class ProcessHost:
         Raises:
             OSError: It cannot be started.
         """
-        process = await asyncio.create_subprocess_exec(
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.subprocess_exec(
+            lambda: ExitProtocol(loop),
             *command,
             env=env,
             cwd=cwd,
@@ -134,7 +160,8 @@ class ProcessHost:
             start_new_session=True,
             pass_fds=pass_fds,
         )
-        child = Child(process, self.supervision)
+        process = asyncio.subprocess.Process(transport, protocol, loop)
+        child = Child(process, transport, self.supervision)
         self.supervision.add(child.group)
         self.leases.bind(token, child.group)
         return child

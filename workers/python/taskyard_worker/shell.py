@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ class Shell:
             return await self._attend(attempt, child)
 
     async def _attend(self, attempt: Attempt, child: Child) -> dict[str, Any] | Outcome:
-        readers = {name: OutputReader(line_writer(attempt, name)) for name in ("stdout", "stderr")}
+        readers = {name: OutputReader(partial(attempt.write_output, name)) for name in ("stdout", "stderr")}
         reading = [
             asyncio.create_task(readers[name].read(pipe), name=f"{name} of {attempt.task_id}")
             for name, pipe in (("stdout", child.process.stdout), ("stderr", child.process.stderr))
@@ -112,15 +113,6 @@ def open_gate(child: Child) -> None:
     if child.process.stdin is not None:
         child.process.stdin.write(b"\n")
         child.process.stdin.close()
-
-
-def line_writer(attempt: Attempt, name: str) -> Any:
-    """Return what writes a line of `stdout` or `stderr` to the attempt's log."""
-
-    def write(line: str) -> None:
-        attempt.write_output(name, line)
-
-    return write
 
 
 def ended(code: int, stdout_tail: str, stderr_tail: str) -> dict[str, Any] | Outcome:

@@ -6,7 +6,7 @@ Knows nothing of connections: what is said at the start of a stream and when to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from taskyard.v1.tasks_pb2 import (
@@ -358,11 +358,11 @@ class Work:
         self._metrics.observe(assignment.task_type, outcome.status, seconds)
         self._result(assignment.task_id, token, outcome, int(seconds * 1000))
 
-    def write_log(self, attempt: Attempt, stream: str, level: str, text: str) -> None:
+    def write_log(self, attempt: Attempt, stream: str, level: str, lines: Sequence[str]) -> None:
         """Append to an attempt's log. From any thread."""
         if not attempt.ended:
             attempt.logged = True
-            self._logbook.append(attempt.task_id, attempt.token, stream, level, text)
+            self._logbook.append(attempt.task_id, attempt.token, stream, level, lines)
 
     def reports_changed(self, attempt: Attempt) -> None:
         """Send the attempt's reports with the next frame."""

@@ -172,9 +172,7 @@ def model_chunks(text: str, limit: int, overlap: int) -> Iterator[Span]:
 @settings(max_examples=600, deadline=None)
 def test_segments(text: str) -> None:
     classes = tables().classes(text)
-    assert [tuple(found) for found in segments(text, classes, tables())] == list(
-        model_segments(text, classes)
-    )
+    assert [tuple(found) for found in segments(text, classes, tables())] == list(model_segments(text, classes))
 
 
 @given(TEXTS)

@@ -98,9 +98,7 @@ def test_a_summary_is_one_bounded_line(text: str, max_sentences: int) -> None:
     assert len(summary) <= max_sentences * 602
 
 
-@given(
-    st.lists(st.sampled_from(["Cats sleep.", "Dogs bark at cats.", "\u732b\u7761\u4e86\u3002"]), max_size=6)
-)
+@given(st.lists(st.sampled_from(["Cats sleep.", "Dogs bark at cats.", "\u732b\u7761\u4e86\u3002"]), max_size=6))
 def test_a_summary_of_all_sentences_is_the_text(sentences: list[str]) -> None:
     distinct = list(dict.fromkeys(sentences))
     assert summarize("\n".join(sentences), max_sentences=10) == " ".join(distinct)

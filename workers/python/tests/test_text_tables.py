@@ -31,9 +31,7 @@ def test_files_are_current(maker: ModuleType) -> None:
     assert maker.stale() == []
 
 
-def test_a_changed_copy_is_noticed(
-    maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_copy_is_noticed(maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / maker.CLASSES).write_text("{}", "utf-8")
     monkeypatch.setattr(maker, "PACKAGED", tmp_path)
     monkeypatch.setattr(maker, "ROOT", tmp_path)
@@ -42,9 +40,7 @@ def test_a_changed_copy_is_noticed(
     assert maker.stale() == [maker.CLASSES, maker.WORDS]
 
 
-def test_writing_on_another_unicode_version_is_refused(
-    maker: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_on_another_unicode_version_is_refused(maker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maker, "UNICODE", "another")
     with pytest.raises(SystemExit, match="Unicode another"):
         maker.write()
@@ -112,6 +108,4 @@ def test_word_lists_are_keys() -> None:
     words = tables().stop_words | tables().abbreviations
     assert all(word.translate(tables().keys) == word for word in words)
     assert all(len(char) == 1 and tables().classes(char) == "C" for char in tables().stop_characters)
-    assert all(
-        1 < len(word) <= 12 and set(tables().classes(word)) == {"L"} for word in tables().abbreviations
-    )
+    assert all(1 < len(word) <= 12 and set(tables().classes(word)) == {"L"} for word in tables().abbreviations)

@@ -5,9 +5,10 @@ import contextvars
 import threading
 from typing import Any
 
+from worker_fakes import assignment, status, working
+
 from taskyard.v1.workers_pb2 import CancelAttempt
 from taskyard_worker import Context, TaskRegistry
-from worker_fakes import assignment, status, working
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="clean")
 
@@ -142,7 +143,9 @@ async def test_blocking_from_an_async_handler_is_refused_with_the_way_out() -> N
 
     async with working(registry) as bench:
         stream = await bench.link.stream()
-        stream.assign(assignment("a", input_json='{"how": "wait"}'), assignment("b", input_json='{"how": "checkpoint"}'))
+        stream.assign(
+            assignment("a", input_json='{"how": "wait"}'), assignment("b", input_json='{"how": "checkpoint"}')
+        )
         assert "awaits asyncio.sleep instead" in (await stream.result("a")).error_message
         assert "awaits ctx.checkpoint" in (await stream.result("b")).error_message
 

@@ -4,13 +4,13 @@ import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
+from worker_fakes import Answers, FakeLink, assignment, working
 
 from taskyard.v1.workers_pb2 import LogChunk, LogChunkAck
 from taskyard_worker import TaskRegistry
 from taskyard_worker.context import Context
 from taskyard_worker.link import LinkError
 from taskyard_worker.logbook import MAX_ATTEMPT_BYTES, MAX_LINE_BYTES, MAX_PENDING_BYTES, LogBook, cut_line
-from worker_fakes import Answers, FakeLink, assignment, working
 
 
 class Book(LogBook):
@@ -25,8 +25,8 @@ class Book(LogBook):
     def _lose(self, lines: int) -> None:
         self.lost += lines
 
-    def say(self, text: str, token: str = "a") -> None:
-        self.append(f"task-{token}", token, "log", "INFO", text)
+    def say(self, text: str, token: str = "a") -> None:  # noqa: S107 - an attempt token of a test
+        self.append(f"task-{token}", token, "log", "INFO", [text])
 
     def take(self) -> list[str]:
         """Sends what waits, as the scheduler would take it, and returns the lines."""
@@ -39,9 +39,7 @@ class Book(LogBook):
 
 
 def ack(chunk: LogChunk, *, closed: bool = False) -> LogChunkAck:
-    return LogChunkAck(
-        attempt_token=chunk.attempt_token, next_line=chunk.first_line + len(chunk.lines), closed=closed
-    )
+    return LogChunkAck(attempt_token=chunk.attempt_token, next_line=chunk.first_line + len(chunk.lines), closed=closed)
 
 
 def test_lines_are_numbered_and_carry_what_they_are() -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from worker_fakes import Signal, Silent
 
+from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_worker.builtins import offered, sleep, text_process
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError, InvalidInput, LoadError, RegistrationError
@@ -24,7 +26,6 @@ from taskyard_worker.registry import TaskRegistry, make_handler
 from taskyard_worker.retry import with_retries
 from taskyard_worker.settings import SettingsError, load
 from taskyard_worker.watchdog import LoopGuard, Watchdog, Watched
-from worker_fakes import Signal, Silent
 
 # --- identity --------------------------------------------------------------------------------------
 
@@ -116,9 +117,9 @@ async def ask(port: int, request: bytes) -> bytes:
 
 async def test_the_endpoints_answer() -> None:
     metrics, reason = WorkerMetrics(), ["no stream"]
-    metrics.observe("work", 2, 0.05)
-    metrics.observe("work", 2, 0.5)
-    metrics.observe("work", 3, 99)
+    metrics.observe("work", TASK_STATUS_SUCCESS, 0.05)
+    metrics.observe("work", TASK_STATUS_SUCCESS, 0.5)
+    metrics.observe("work", TASK_STATUS_FAILED, 99)
     endpoints = Endpoints(metrics, lambda: reason[0])
     port = await endpoints.start("127.0.0.1", 0)
     try:
@@ -353,7 +354,7 @@ def test_a_worker_offers_what_it_is_told_to() -> None:
 
 def test_output_becomes_lines_and_a_tail() -> None:
     lines: list[str] = []
-    reader = OutputReader(lines.append)
+    reader = OutputReader(lines.extend)
     for part in (b"one\r\ntw", b"o\n\xff", b"\n", b"y" * 150_000, b"\nlast"):
         reader.feed(part)
     reader.finish()

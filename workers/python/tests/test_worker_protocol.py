@@ -6,7 +6,9 @@ import threading
 from typing import Any
 
 import pytest
+from worker_fakes import Answers, FakeLink, FakeStream, Signal, assignment, status, working
 
+from taskyard.v1.tasks_pb2 import TASK_STATUS_SUCCESS
 from taskyard.v1.workers_pb2 import (
     AssignTaskRequest,
     CancelAttempt,
@@ -20,7 +22,6 @@ from taskyard_worker import Context, InvalidInput, NonRetryable, PermissionDenie
 from taskyard_worker.errors import NotAccepted, SessionSuperseded, Unauthenticated
 from taskyard_worker.link import LinkError
 from taskyard_worker.spool import MemorySpool
-from worker_fakes import Answers, FakeLink, Signal, assignment, status, working
 
 ACCEPTED = RegisterResponse(accepted=True, heartbeat_interval_sec=1, session_epoch=1)
 
@@ -70,6 +71,10 @@ async def test_credits_are_what_was_received_and_what_is_free(registry: TaskRegi
         assert any(frame.credits == 5 and frame.results for frame in stream.frames)
 
 
+async def room_for(stream: FakeStream, tasks: int) -> None:
+    await stream.until(lambda s: s.credits >= tasks)
+
+
 async def test_credits_never_exceed_received_plus_free_slots(registry: TaskRegistry) -> None:
     gate, _, _ = gated(registry)
 
@@ -81,7 +86,7 @@ async def test_credits_never_exceed_received_plus_free_slots(registry: TaskRegis
         stream.assign(assignment("slow"))
         sent = 1
         for number in range(50):
-            await stream.until(lambda s: s.credits - sent >= 1)
+            await room_for(stream, sent + 1)
             stream.assign(assignment(f"q{number}", "quick"))
             sent += 1
             assert stream.credits - sent <= 1  # the slow one holds the other slot
@@ -296,7 +301,9 @@ async def test_a_result_made_while_there_is_no_stream_is_kept_and_sent(registry:
 async def test_the_results_of_an_earlier_life_are_reported_right_after_hello(registry: TaskRegistry) -> None:
     gated(registry)
     spool = MemorySpool()
-    spool.append(AssignTaskRequest(results=[TaskResult(task_id="t", attempt_token="old", status="TASK_STATUS_SUCCESS")]), 1)
+    spool.append(
+        AssignTaskRequest(results=[TaskResult(task_id="t", attempt_token="old", status=TASK_STATUS_SUCCESS)]), 1
+    )
     async with working(registry, FakeLink(acknowledge=False), spool=spool) as bench:
         stream = await bench.link.stream()
         assert [held.attempt_token for held in stream.frames[0].hello.attempts] == ["old"]

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from worker_fakes import assignment
 
 from taskyard_worker import Context, InvalidInput, TaskRegistry
 from taskyard_worker.errors import RegistrationError
 from taskyard_worker.registry import Mode, make_handler
-from worker_fakes import assignment
 
 
 class FakeCall:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
 )
 def test_a_torn_or_damaged_tail_costs_only_what_it_hits(parts: list[list[str]], cut: int, flip: int) -> None:
     records = [frame(*part).SerializeToString() for part in parts]
-    data = bytearray(b"".join(spool_module._HEAD.pack(len(r), spool_module.zlib.crc32(r)) + r for r in records))
+    data = bytearray(b"".join(spool_module._HEAD.pack(len(r), zlib.crc32(r)) + r for r in records))
     torn = bytes(data[: max(0, len(data) - cut)])
     kept = list(read_records(torn))
     assert kept == [AssignTaskRequest.FromString(record) for record in records[: len(kept)]]
@@ -152,7 +153,7 @@ def test_a_full_disk_keeps_results_in_memory_and_says_so_once(tmp_path: Path, mo
             return real(file, data[:10])  # a short write first, as at the end of a disk
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(spool_module.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     assert not spool.append(frame("a", size=100), 2)
     assert not spool.append(frame("b"), 3)
     assert len(told) == 1
@@ -174,7 +175,7 @@ def test_what_is_acknowledged_while_the_disk_is_full_is_not_written_later(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(spool_module.os, "write", write)
+        patch.setattr(os, "write", write)
         keep(results, frame("a"))
         keep(results, frame("b"))
         results.acknowledge(acks("a"))

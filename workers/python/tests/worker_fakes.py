@@ -40,7 +40,7 @@ from taskyard_worker.spool import MemorySpool
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.work import Places
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 T = TypeVar("T")
 

@@ -1,0 +1,101 @@
+"""Handlers that the tests run in processes of their own; loaded there by this file's path."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from taskyard_worker import Context, InvalidInput, TaskRegistry
+
+registry = TaskRegistry()
+
+
+def note(file: str, number: int) -> None:
+    Path(file).write_text(f"{number}\n")
+
+
+@registry.task("echo", isolated=True)
+def echo(ctx: Context, input: dict[str, Any]) -> dict[str, Any]:
+    ctx.log.info("working on %s", ctx.task_id)
+    print("printed")  # noqa: T201 - what a handler prints is shown, too
+    print("complained", file=sys.stderr)  # noqa: T201
+    ctx.progress_sync(50, "half")
+    return {"input": input, "pid": os.getpid(), "attempt": ctx.attempt, "tenant": ctx.tenant, "id": ctx.worker_id}
+
+
+@registry.task("async_echo", isolated=True)
+async def async_echo(ctx: Context, text: str) -> Any:
+    await asyncio.sleep(0)
+    before = ctx.last_checkpoint
+    await ctx.checkpoint({"seen": text})
+    return [before, ctx.last_checkpoint]
+
+
+@registry.task("checkpoint", isolated=True)
+def checkpoint(ctx: Context) -> Any:
+    ctx.checkpoint_sync(1)
+    ctx.checkpoint_sync(2)
+    return ctx.last_checkpoint
+
+
+@registry.task("raise", isolated=True)
+def fail(kind: str) -> None:
+    if kind == "invalid":
+        raise InvalidInput("'kind' is invalid")
+    raise ValueError("broken")
+
+
+@registry.task("crash", isolated=True)
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@registry.task("exit", isolated=True)
+def leave() -> None:
+    os._exit(7)
+
+
+@registry.task("large", isolated=True)
+def large() -> str:
+    return "x" * 300_000
+
+
+@registry.task("hang", isolated=True)
+def hang(pid_file: str) -> None:
+    """Starts a grandchild, then waits for ever."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(pid_file + ".child").write_text(f"{child.pid}\n")
+    Path(pid_file).write_text(f"{os.getpid()}\n")
+    time.sleep(600)
+
+
+@registry.task("polite", isolated=True)
+def polite(ctx: Context, pid_file: str) -> None:
+    try:
+        Path(pid_file).write_text(f"{os.getpid()}\n")
+        time.sleep(600)
+    finally:
+        ctx.log.info("cleaned up")
+        Path(pid_file + ".clean").write_text("1\n")
+
+
+@registry.task("async_polite", isolated=True)
+async def async_polite(pid_file: str) -> None:
+    try:
+        note(pid_file, os.getpid())
+        await asyncio.sleep(600)
+    finally:
+        note(pid_file + ".clean", 1)
+
+
+@registry.task("stubborn", isolated=True)
+def stubborn(pid_file: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(pid_file).write_text(f"{os.getpid()}\n")
+    time.sleep(600)

@@ -1,0 +1,311 @@
+"""The `taskyard worker` command as a process of its own, against a scheduler over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from process_watch import alive, gone, number_in
+from worker_fakes import assignment, status
+from worker_grpc_scheduler import GrpcScheduler, serving
+
+from taskyard_worker.main import local_server
+
+TASKS = """
+import asyncio, os, threading, time
+from pathlib import Path
+from taskyard_worker import task, Context
+
+@task("hello")
+async def hello(name: str = "you"):
+    return {"hello": name}
+
+@task("wait")
+async def wait(ctx: Context):
+    await asyncio.sleep(600)
+
+@task("stuck_thread")
+def stuck_thread():
+    threading.Event().wait()
+
+@task("hold", isolated=True)
+def hold(pid_file: str):
+    Path(pid_file).write_text(f"{os.getpid()}\\n")
+    time.sleep(600)
+"""
+
+
+class WorkerProcess:
+    """A worker's process; its stderr is kept line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._reading = asyncio.create_task(self._read(), name="stderr of the worker")
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.lines.append(line.decode())
+
+    async def exit_code(self) -> int:
+        async with asyncio.timeout(30):
+            await self._reading
+            return await self.process.wait()
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+
+class Workers:
+    """Starts workers in one data directory and ends them with the test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.started: list[WorkerProcess] = []
+        self.tasks = directory / "my_tasks.py"
+        self.tasks.write_text(TASKS)
+
+    async def start(self, port: int, *arguments: str, tasks: str = "", **variables: str) -> WorkerProcess:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+        environ |= {
+            "TASKYARD_ADDRESS": f"127.0.0.1:{port}",
+            "TASKYARD_TOKEN": "the-token",
+            "TASKYARD_DATA": str(self.directory / "data"),
+            "TASKYARD_HTTP_PORT": "0",
+            "TASKYARD_BIND": "127.0.0.1",
+            "TASKYARD_TASKS": tasks or str(self.tasks),
+            **variables,
+        }
+        command = (sys.executable, "-m", "taskyard_worker.main", *arguments)
+        process = await asyncio.create_subprocess_exec(*command, env=environ, stderr=asyncio.subprocess.PIPE)
+        worker = WorkerProcess(process)
+        self.started.append(worker)
+        return worker
+
+    async def close(self) -> None:
+        for worker in self.started:
+            with suppress(ProcessLookupError):
+                worker.process.kill()
+            await worker.exit_code()
+
+
+@pytest.fixture
+def scheduler() -> GrpcScheduler:
+    return GrpcScheduler()
+
+
+@pytest.fixture
+async def port(scheduler: GrpcScheduler) -> AsyncIterator[int]:
+    async with serving(scheduler) as port:
+        yield port
+
+
+@pytest.fixture
+async def workers(tmp_path: Path) -> AsyncIterator[Workers]:
+    workers = Workers(tmp_path)
+    yield workers
+    await workers.close()
+
+
+def task(token: str, task_type: str, **values: Any) -> Any:
+    return assignment(token, task_type, input_json=json.dumps(values))
+
+
+async def test_a_worker_runs_the_handlers_of_a_file_and_drains_on_sigterm(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port, "--label", "zone=a", "--concurrency", "3")
+    await scheduler.connected()
+    registration = scheduler.registrations[0]
+    assert {"hello", "wait", "hold", "shell", "sleep", "text_process"} <= set(registration.capabilities)
+    assert dict(registration.labels) == {"lang": "python", "zone": "a"}
+    assert (registration.max_concurrency, registration.protocol) == (3, "grpc")
+    assert registration.worker_id.startswith("python-worker-")
+    assert registration.port > 0
+    assert registration.build_id
+    assert set(scheduler.tokens) == {"Bearer the-token"}
+    scheduler.assign(task("a", "hello", name="Ada"), task("b", "text_process", text=" x  y ", operation="clean"))
+    assert json.loads((await scheduler.result("a")).output_json) == {"hello": "Ada"}
+    assert json.loads((await scheduler.result("b")).output_json) == {"result": "x y"}
+    worker.process.terminate()
+    assert await worker.exit_code() == 0
+    assert len(scheduler.deregistrations) == 1
+    assert worker.events[-1]["event"] == "drained"
+    assert all(line.startswith("{") for line in worker.lines)
+
+
+async def test_sigterm_interrupts_what_outlasts_the_grace(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port, TASKYARD_DRAIN_GRACE_S="0.1")
+    await scheduler.connected()
+    scheduler.assign(task("a", "wait"))
+    await scheduler.changed.until(lambda: scheduler.started == ["a"])
+    worker.process.terminate()
+    assert status(await scheduler.result("a")) == "INTERRUPTED"
+    assert await worker.exit_code() == 0
+
+
+async def test_a_second_sigterm_stops_at_once_and_kills_what_runs(
+    scheduler: GrpcScheduler, port: int, workers: Workers, tmp_path: Path
+) -> None:
+    worker = await workers.start(port)
+    await scheduler.connected()
+    scheduler.assign(task("a", "hold", pid_file=str(tmp_path / "pid")), task("b", "stuck_thread"))
+    pid = await number_in(tmp_path / "pid")
+    worker.process.terminate()
+    await scheduler.changed.until(lambda: any(frame.draining for frame in scheduler.frames))
+    worker.process.terminate()
+    began = time.monotonic()
+    assert await worker.exit_code() == 75
+    assert time.monotonic() - began < 5
+    await gone(pid, 2)
+
+
+async def test_kill_9_takes_the_children_within_a_second_and_loses_no_result(
+    scheduler: GrpcScheduler, port: int, workers: Workers, tmp_path: Path
+) -> None:
+    scheduler.acknowledge = False
+    worker = await workers.start(port)
+    await scheduler.connected()
+    script = f"sleep 600 & echo $! > {tmp_path}/grandchild; echo $$ > {tmp_path}/shell; wait"
+    scheduler.assign(
+        task("quick", "hello"),
+        task("held", "hold", pid_file=str(tmp_path / "held")),
+        task("sh", "shell", script=script),
+    )
+    pids = [await number_in(tmp_path / name) for name in ("held", "shell", "grandchild")]
+    await scheduler.result("quick")
+    worker.process.kill()
+    took = [await gone(pid, 3) for pid in pids]
+    assert max(took) < 1
+    assert not any(map(alive, pids))
+    await worker.exit_code()
+    scheduler.results.clear()
+    scheduler.frames.clear()
+    scheduler.end_stream()  # of the dead
+    scheduler.acknowledge = True
+    await workers.start(port)
+    await scheduler.connected(2)
+    assert scheduler.registrations[1].worker_id == scheduler.registrations[0].worker_id
+    hello = next(frame.hello for frame in scheduler.frames if frame.HasField("hello"))
+    assert [held.attempt_token for held in hello.attempts] == ["quick"]
+    assert status(await scheduler.result("quick")) == "SUCCESS"
+
+
+async def test_a_scheduler_that_restarts_finds_the_worker_again(scheduler: GrpcScheduler, workers: Workers) -> None:
+    async with serving(scheduler) as port:
+        await workers.start(port)
+        await scheduler.connected()
+        scheduler.assign(task("a", "sleep", seconds=0.5))
+        await scheduler.changed.until(lambda: scheduler.started == ["a"])
+    again = GrpcScheduler()
+    again.errors = [(grpc.StatusCode.NOT_FOUND, "UNKNOWN_WORKER", None)]
+    async with serving(again, port):
+        assert status(await again.result("a")) == "SUCCESS"
+        assert len(again.registrations) == 1
+
+
+async def test_a_second_worker_on_the_host_is_another_one(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    await workers.start(port)
+    await workers.start(port)
+    await scheduler.changed.until(lambda: len(scheduler.registrations) == 2)
+    assert len({registration.worker_id for registration in scheduler.registrations}) == 2
+
+
+async def test_health_and_metrics_are_served(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    await workers.start(port)
+    await scheduler.connected()
+    scheduler.assign(task("a", "hello"))
+    await scheduler.result("a")
+    text = await get(scheduler.registrations[0].port, "/metrics")
+    assert 'workflow_task_duration_seconds_count{status="SUCCESS",task_type="hello"} 1.0' in text
+    assert "taskyard_worker_connected 1.0" in text
+    assert (await get(scheduler.registrations[0].port, "/readyz")).startswith("HTTP/1.1 200")
+
+
+async def get(port: int, path: str) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    text = (await reader.read()).decode()
+    writer.close()
+    return text
+
+
+async def test_a_superseded_worker_exits_71(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    worker = await workers.start(port)
+    await scheduler.connected()
+    scheduler.errors = [(grpc.StatusCode.ABORTED, "SESSION_SUPERSEDED", None)]
+    assert await worker.exit_code() == 71
+    assert "another worker registered as" in worker.lines[-1]
+
+
+async def test_a_worker_that_is_not_accepted_exits_72(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    scheduler.accepted = False
+    worker = await workers.start(port)
+    assert await worker.exit_code() == 72
+    assert worker.lines[-1] == "taskyard worker: no room for you\n"
+
+
+async def test_a_refused_token_exits_73(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    scheduler.errors = [(grpc.StatusCode.UNAUTHENTICATED, "BAD_TOKEN", None)]
+    worker = await workers.start(port)
+    assert await worker.exit_code() == 73
+    assert "TASKYARD_TOKEN" in worker.lines[-1]
+
+
+async def test_an_unusable_data_directory_exits_74(port: int, workers: Workers, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    worker = await workers.start(port)
+    assert await worker.exit_code() == 74
+    assert "TASKYARD_DATA" in worker.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tasks", "said"),
+    [
+        (("--concurrency", "0"), "", "TASKYARD_CONCURRENCY is '0'"),
+        (("--label", "zone"), "", "'zone' is no name=value"),
+        (("--only", "nothing"), "", "no handler for task type 'nothing'"),
+        ((), "missing.py", "there is no file 'missing.py'"),
+        (("--nonsense",), "", "unrecognized arguments: --nonsense"),
+    ],
+)
+async def test_wrong_arguments_exit_2_with_a_sentence(
+    port: int, workers: Workers, arguments: tuple[str, ...], tasks: str, said: str
+) -> None:
+    worker = await workers.start(port, *arguments, tasks=tasks)
+    assert await worker.exit_code() == 2
+    assert said in worker.lines[-1]
+    assert "Traceback" not in "".join(worker.lines)
+
+
+async def test_only_what_is_asked_for_is_offered(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    await workers.start(port, "--only", "hello", "--no-builtin")
+    await scheduler.connected()
+    assert list(scheduler.registrations[0].capabilities) == ["hello"]
+
+
+def test_address_and_token_of_a_local_server_are_found(tmp_path: Path) -> None:
+    environ = {"TASKYARD_DATA": str(tmp_path)}
+    assert local_server(environ) == environ
+    (tmp_path / "cli.json").write_text('{"address": "127.0.0.1:1234", "token": "t"}')
+    found = local_server(environ)
+    assert (found["TASKYARD_ADDRESS"], found["TASKYARD_TOKEN"]) == ("127.0.0.1:1234", "t")
+    elsewhere = {**environ, "TASKYARD_ADDRESS": "other:1"}
+    assert local_server(elsewhere) == elsewhere
+    (tmp_path / "cli.json").write_text("damaged")
+    assert local_server(environ) == environ
