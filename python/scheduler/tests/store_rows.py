@@ -65,9 +65,7 @@ RUN: dict[str, Any] = {
 
 
 def run(**given: Any) -> Row:
-    return _row(
-        records.RUN_COLUMNS, {**RUN, "id": given.get("id") or new_id(given.get("created_at", NOW))}, given
-    )
+    return _row(records.RUN_COLUMNS, {**RUN, "id": given.get("id") or new_id(given.get("created_at", NOW))}, given)
 
 
 def run_update(id: str, **given: Any) -> Row:

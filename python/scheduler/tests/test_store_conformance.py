@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from servers import MariaDB
 from store_rows import (
     NOW,
     attempt,
@@ -37,33 +39,47 @@ from taskyard_scheduler.store.port import (
     Store,
     StoreError,
 )
+from taskyard_scheduler.store.tables import CLUSTER, METADATA
 
 START = ("", "")
 
 
+@pytest.fixture(scope="module")
+def shared_mariadb(mariadb: MariaDB) -> str:
+    """One database for all tests of this module: to make one takes longer than a test."""
+    return mariadb.create_database()
+
+
 @pytest.fixture(params=["sqlite", "memory", "mysql"])
-async def connect(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
     """Gives a function that opens one more store on the same, at first empty, database."""
     opened: list[Store] = []
     database = MemoryDatabase()
-    kind: str = request.param
-    url = (
-        str(request.getfixturevalue("mariadb_database"))
-        if kind == "mysql"
-        else f"sqlite:///{tmp_path / 'ty.db'}"
-    )
+    url = f"sqlite:///{tmp_path / 'taskyard.db'}"
+    if request.param == "mysql":
+        url = request.getfixturevalue("shared_mariadb")
+        empty_database(url)
 
     async def open_one() -> Store:
-        store = MemoryStore(database) if kind == "memory" else open_store(url)
-        await store.open()
+        store = MemoryStore(database) if request.param == "memory" else open_store(url)
         opened.append(store)
+        await store.open()
         return store
 
     yield open_one
     for store in opened:
         await store.close()
+
+
+def empty_database(url: str) -> None:
+    """Takes out every row; the schema stays, if it is there already."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        for table in METADATA.sorted_tables if sa.inspect(connection).has_table(CLUSTER.name) else []:
+            if table is CLUSTER:
+                connection.execute(sa.update(table).values(term=0, revision=0, holder="", election=""))
+            else:
+                connection.execute(sa.delete(table))
 
 
 @pytest.fixture
@@ -172,15 +188,11 @@ async def test_upserts_replace_and_deletes_remove(store: Store) -> None:
     )
     assert await store.load_workers() == [later]
     assert (await store.get_instances("default", [id]))[0][-2:] == ("b", 2)
-    assert await store.load_task_definitions() == [
-        task_definition("a", definition=b"new", updated_at=NOW + 1)
-    ]
+    assert await store.load_task_definitions() == [task_definition("a", definition=b"new", updated_at=NOW + 1)]
     await store.commit(1, changes(3, instance_deletes=[("default", id), ("default", new_id())]))
     assert await store.get_instances("default", [id]) == []
     assert await store.get_attempts("default", id) == []
-    await store.commit(
-        1, changes(4, instance_inserts=[instance(id=id)])
-    )  # the checkpoint went with the first
+    await store.commit(1, changes(4, instance_inserts=[instance(id=id)]))  # the checkpoint went with the first
     assert (await store.get_instances("default", [id]))[0][-2:] == (None, 0)
 
 
@@ -254,9 +266,7 @@ async def test_what_was_committed_is_there_after_reopening(
     assert (begun.term, begun.revision) == (2, 1)
 
 
-async def test_two_connections_share_one_database(
-    store: Store, connect: Callable[[], Awaitable[Store]]
-) -> None:
+async def test_two_connections_share_one_database(store: Store, connect: Callable[[], Awaitable[Store]]) -> None:
     if store.name == "sqlite":
         return  # one process holds the file: test_store_sqlite.py
     other = await connect()
@@ -478,9 +488,7 @@ async def test_ready_instances_come_in_the_order_of_their_queue(store: Store) ->
         key=lambda row: (column(row, "order_key"), column(row, "id")),
         first=(-(1 << 62), ""),
     )
-    assert [row[:-2] for row in got] == sorted(
-        rows, key=lambda row: (column(row, "order_key"), column(row, "id"))
-    )
+    assert [row[:-2] for row in got] == sorted(rows, key=lambda row: (column(row, "order_key"), column(row, "id")))
     assert await store.count_ready() == [
         ("default", "greet", 7, 1), ("default", "other", 1, 0), ("t", "greet", 1, 0),
     ]  # fmt: skip
@@ -490,9 +498,7 @@ async def test_ready_follows_updates(store: Store) -> None:
     row = instance()
     id = column(row, "id")
     await store.commit(1, changes(1, instance_inserts=[row]))
-    for revision, phase in enumerate(
-        (Phase.IN_FLIGHT, Phase.READY, Phase.PENDING, Phase.READY, Phase.ENDED), 2
-    ):
+    for revision, phase in enumerate((Phase.IN_FLIGHT, Phase.READY, Phase.PENDING, Phase.READY, Phase.ENDED), 2):
         update = instance_update(id, phase=phase, order_key=revision)
         await store.commit(1, changes(revision, instance_updates=[update]))
         ready = [("default", "greet", 1, revision)] if phase == Phase.READY else []
@@ -502,9 +508,7 @@ async def test_ready_follows_updates(store: Store) -> None:
 
 
 async def test_overdue_instances_come_oldest_first(store: Store) -> None:
-    rows = [
-        instance(queued_at=NOW + at, tenant=t) for at, t in [(5, "a"), (1, "b"), (1, "a"), (9, "a"), (3, "a")]
-    ]
+    rows = [instance(queued_at=NOW + at, tenant=t) for at, t in [(5, "a"), (1, "b"), (1, "a"), (9, "a"), (3, "a")]]
     others = [instance(queued_at=0, phase=Phase.IN_FLIGHT), instance(queued_at=None)]
     await store.commit(1, changes(1, instance_inserts=rows + others))
     got = await store.load_overdue(NOW + 9, 3)
@@ -558,9 +562,7 @@ async def test_many_requests_at_once(store: Store) -> None:
     rows = [instance(request_id=f"r{n}") for n in range(1200)]
     await store.commit(1, changes(1, instance_inserts=rows))
     found = await store.find_requests("instance", "default", [f"r{n}" for n in range(0, 2400, 2)])
-    assert {name: hit.id for name, hit in found.items()} == {
-        f"r{n}": column(rows[n], "id") for n in range(0, 1200, 2)
-    }
+    assert {name: hit.id for name, hit in found.items()} == {f"r{n}": column(rows[n], "id") for n in range(0, 1200, 2)}
     assert len(await store.get_instances("default", [column(row, "id") for row in rows])) == 1200
 
 

@@ -203,8 +203,7 @@ class MemoryStore(Store):
 
     def _newest_workflows(self) -> list[Record]:
         newest = {
-            (record["tenant"], record["name"]): record
-            for _, record in self._database.tables["workflows"].ordered()
+            (record["tenant"], record["name"]): record for _, record in self._database.tables["workflows"].ordered()
         }
         return list(newest.values())
 
@@ -304,18 +303,14 @@ class MemoryStore(Store):
         return row_of(found[-1], records.WORKFLOW_COLUMNS) if found else None
 
     @override
-    async def list_workflows(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         async with self._operation("list_workflows"):
             owned = [r for r in self._newest_workflows() if r["tenant"] == tenant and r["name"] > after]
             found = _where("workflows", owned, where)
         return [row_of(record, records.WORKFLOW_COLUMNS) for record in found[:limit]]
 
     @override
-    async def list_task_definitions(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         async with self._operation("list_task_definitions"):
             found = self._matching("task_definitions", tenant, [Condition("name", ">", after), *where])
         return [row_of(record, records.TASK_DEFINITION_COLUMNS) for record in found[:limit]]

@@ -1,10 +1,146 @@
-"""Holds the place of the MySQL store."""
+"""MySQL and MariaDB: connections, session settings, the lock around migrations, and what errors mean.
 
-from sqlalchemy.engine import URL
+How statements are put together is in `mysql_writer`.
+"""
 
-from taskyard_scheduler.store.port import Store
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import pymysql
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.pool import NullPool
+from typing_extensions import override
+
+from taskyard_scheduler.store.migrate import migrate
+from taskyard_scheduler.store.mysql_writer import MysqlWriter
+from taskyard_scheduler.store.port import StoreError, StoreUnavailable
+from taskyard_scheduler.store.sql import Dialect, SqlStore
+
+CONNECT_TIMEOUT_S: Final = 5
+ANSWER_TIMEOUT_S: Final = 30
+LOCK_WAIT_S: Final = 5
+MIGRATION_WAIT_S: Final = 20
+LOCK_NAME: Final = 64
+"""The longest name that GET_LOCK takes."""
+
+_SESSION: Final = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+    # Strict, so that no value is cut in silence; and backslashes escape, as the writer takes for granted.
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'",
+    f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_S}",
+    "SET SESSION wait_timeout = 2147483",  # 24 days: an idle scheduler keeps its connections
+)
+
+# Of the server, and of the client's own (2000 and up): connection, lock, disk, shutdown.
+_RETRIABLE: Final = frozenset({
+    0, 1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1053, 1077, 1079, 1080, 1114, 1129, 1152, 1153, 1154, 1155, 1156,
+    1157, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1614, 1637, 1836, 1927, 1969, 2002,
+    2003, 2005, 2006, 2013, 2014, 2027, 2055, 3024, 3168, 4031,
+})  # fmt: skip
+_MISCONFIGURED: Final = {
+    1044: "the user may not use this database: grant it",
+    1045: "user or password is wrong: look at the database URL",
+    1049: "there is no such database: create it",
+    1142: "the user lacks a privilege: grant it",
+    1698: "user or password is wrong: look at the database URL",
+}
 
 
-def mysql_store(url: URL) -> Store:
-    """To be built."""
-    raise NotImplementedError(url)
+class MysqlDialect(Dialect):
+    """What the store needs to know of MySQL and MariaDB."""
+
+    name = "mysql"
+    begin_statement = "BEGIN"
+    driver_errors = (pymysql.err.Error,)
+
+    def __init__(self, url: URL) -> None:
+        """Connects to nothing yet."""
+        self.writer = self._writer = MysqlWriter()
+        self._engine = mysql_engine(url, ANSWER_TIMEOUT_S)
+        self._where = url.render_as_string(hide_password=True)
+        self._migration_lock = lock_name(url, "schema")
+
+    @override
+    def hold(self) -> None:
+        """Does nothing: a MySQL database serves several processes, and the term fences them."""
+
+    @override
+    def release(self) -> None:
+        """Does nothing."""
+
+    @override
+    def connect(self) -> Connection:
+        connection = self._engine.connect()
+        for statement in _SESSION:
+            connection.exec_driver_sql(statement)
+        packet, version = connection.exec_driver_sql("SELECT @@max_allowed_packet, VERSION()").one()
+        self._writer.learn(packet, version)
+        return connection
+
+    @override
+    def migrate(self, connection: Connection) -> None:
+        parameters = {"name": self._migration_lock, "wait": MIGRATION_WAIT_S}
+        locked = connection.scalar(sa.text("SELECT GET_LOCK(:name, :wait)"), parameters)
+        if locked != 1:
+            raise StoreUnavailable(f"{self._where}: another scheduler is bringing the schema up to date: wait")
+        try:
+            migrate(connection)
+        finally:
+            connection.execute(sa.text("SELECT RELEASE_LOCK(:name)"), {"name": self._migration_lock})
+
+    @override
+    def settings(self, connection: Connection) -> dict[str, str]:
+        names = ("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite", "version")
+        row = connection.exec_driver_sql(f"SELECT {', '.join(f'@@{name}' for name in names)}").one()
+        found = {name: str(value) for name, value in zip(names, row, strict=True)}
+        return found | {"isolation": "READ COMMITTED"}
+
+    @override
+    def translate(self, raised: Exception) -> StoreError | None:
+        origin = raised.orig if isinstance(raised, sa.exc.DBAPIError) else raised
+        if isinstance(origin, OSError):
+            return StoreUnavailable(f"{self._where}: {origin}")
+        if not isinstance(origin, pymysql.err.Error):
+            return None
+        code = origin.args[0] if origin.args else 0
+        if code in _RETRIABLE:
+            return StoreUnavailable(f"{self._where}: {_words(origin)}")
+        if code in _MISCONFIGURED:
+            return StoreError(f"{self._where}: {_MISCONFIGURED[code]} ({_words(origin)})")
+        return None
+
+
+def _words(raised: pymysql.err.Error) -> str:
+    return str(raised.args[-1]) if raised.args and raised.args[-1] else "the connection is closed"
+
+
+def mysql_engine(url: URL, answer_timeout_s: float) -> Engine:
+    """Returns an engine whose connections commit by themselves and give up on a server that does not answer."""
+    return sa.create_engine(
+        url.set(drivername="mysql+pymysql"),
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={
+            "charset": "utf8mb4",
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "read_timeout": answer_timeout_s,
+            "write_timeout": answer_timeout_s,
+        },
+    )
+
+
+def lock_name(url: URL, purpose: str) -> str:
+    """Returns the name of a lock of this database for GET_LOCK, whose names are of the whole server."""
+    name = f"taskyard.{purpose}.{url.database}"
+    if len(name) <= LOCK_NAME:
+        return name
+    return f"taskyard.{purpose}.{blake2b(name.encode(), digest_size=16).hexdigest()}"
+
+
+def mysql_store(url: URL) -> SqlStore:
+    """Returns a store on a MySQL or MariaDB database, not opened yet."""
+    return SqlStore(MysqlDialect(url))

@@ -18,9 +18,7 @@ class StoreError(Exception):
     @classmethod
     def out_of_order(cls, revision: int, last: int, term: int) -> StoreError:
         """The error of a commit whose revision is not the next one."""
-        return cls(
-            f"commit {revision} does not follow {last}, the last one, which term {term} wrote or found"
-        )
+        return cls(f"commit {revision} does not follow {last}, the last one, which term {term} wrote or found")
 
     @classmethod
     def no_column(cls, table: str, column: str) -> StoreError:
@@ -208,9 +206,7 @@ class Store(Protocol):
         """Which of these request ids made an instance or run."""
         ...
 
-    async def find_keys(
-        self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]
-    ) -> dict[str, Found]:
+    async def find_keys(self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]) -> dict[str, Found]:
         """Which of these idempotency keys made an instance or run."""
         ...
 
@@ -250,15 +246,11 @@ class Store(Protocol):
         """WORKFLOW_COLUMNS of one version; 0 for the newest."""
         ...
 
-    async def list_workflows(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         """WORKFLOW_COLUMNS, the newest version of each, by name, after the given one."""
         ...
 
-    async def list_task_definitions(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         """TASK_DEFINITION_COLUMNS by name, after the given one."""
         ...
 

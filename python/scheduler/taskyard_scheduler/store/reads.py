@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from taskyard_core.records import Row
+from taskyard_core.records import INSTANCE_COLUMNS, Row
 from taskyard_scheduler.store.port import Condition, Found, StoreError
 from taskyard_scheduler.store.tables import (
     ATTEMPTS,
@@ -42,8 +42,9 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 _OWNERS: Final = {"instance": INSTANCES, "run": RUNS}
 
+_INSTANCE: Final = tuple(INSTANCES.c[column] for column in INSTANCE_COLUMNS)
 _WITH_CHECKPOINT: Final = sa.select(
-    *INSTANCES.c, CHECKPOINTS.c.data, sa.func.coalesce(CHECKPOINTS.c.number, 0)
+    *_INSTANCE, CHECKPOINTS.c.data, sa.func.coalesce(CHECKPOINTS.c.number, 0)
 ).select_from(
     INSTANCES.outerjoin(
         CHECKPOINTS, (INSTANCES.c.tenant == CHECKPOINTS.c.tenant) & (INSTANCES.c.id == CHECKPOINTS.c.id)
@@ -58,22 +59,23 @@ def rows(connection: Connection, query: sa.Select[Any]) -> list[Row]:
 
 def load_runs(connection: Connection, after: tuple[str, str], limit: int) -> list[Row]:
     """Runs that have not ended."""
-    return _page(connection, sa.select(RUNS).where(NOT_ENDED), RUNS.c.tenant, RUNS.c.id, after, limit)
+    c = RUNS.c
+    return _page(connection, sa.select(RUNS).where(NOT_ENDED), c.tenant, c.id, after, limit)
 
 
 def load_instances(connection: Connection, phase: int, after: tuple[str, str], limit: int) -> list[Row]:
     """Instances of a phase."""
+    c = INSTANCES.c
     # The index's own condition is repeated, since SQLite takes a partial index only when it sees it.
-    query = _WITH_CHECKPOINT.where(PENDING_OR_IN_FLIGHT, INSTANCES.c.phase == phase)
-    return _page(connection, query, INSTANCES.c.tenant, INSTANCES.c.id, after, limit)
+    keys = _by_phase(c.tenant, c.id).where(PENDING_OR_IN_FLIGHT, c.phase == phase)
+    return _page(connection, keys, c.tenant, c.id, after, limit, _of_keys)
 
 
-def load_ready(
-    connection: Connection, tenant: str, queue: str, after: tuple[int, str], limit: int
-) -> list[Row]:
+def load_ready(connection: Connection, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
     """The head of one ready queue."""
-    query = _WITH_CHECKPOINT.where(READY, INSTANCES.c.tenant == tenant, INSTANCES.c.queue == queue)
-    return _page(connection, query, INSTANCES.c.order_key, INSTANCES.c.id, after, limit)
+    c = INSTANCES.c
+    keys = _by_phase(c.tenant, c.id, c.order_key).where(READY, c.tenant == tenant, c.queue == queue)
+    return _page(connection, keys, c.order_key, c.id, after, limit, _of_keys)
 
 
 def _page(
@@ -83,24 +85,36 @@ def _page(
     minor: sa.Column[Any],
     after: tuple[Any, str],
     limit: int,
+    complete: Callable[[sa.Select[Any], Sequence[str]], sa.Select[Any]] = lambda query, order: query,
 ) -> list[Row]:
     """Reads on after a key of two columns.
 
-    As two queries, because a comparison of pairs walks the index on one database and the whole table on
-    another.
+    As two queries, because a comparison of pairs walks the index on one database and the whole table on another.
     """
     same = query.where(major == after[0], minor > after[1]).order_by(minor).limit(limit)
-    found = rows(connection, same)
+    found = rows(connection, complete(same, (minor.name,)))
     if len(found) < limit:
         rest = query.where(major > after[0]).order_by(major, minor).limit(limit - len(found))
-        found += rows(connection, rest)
+        found += rows(connection, complete(rest, (major.name, minor.name)))
     return found
+
+
+def _by_phase(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Selects what an index that leads with the phase has; MySQL's optimizer is not trusted to see that."""
+    return sa.select(*columns).with_hint(INSTANCES, "FORCE INDEX (instances_ready)", "mysql")
+
+
+def _of_keys(keys: sa.Select[Any], order: Sequence[str]) -> sa.Select[Any]:
+    """Selects whole instances by what was found in an index alone, in the same order and the same statement."""
+    found = keys.subquery()
+    joined = (INSTANCES.c.tenant == found.c.tenant) & (INSTANCES.c.id == found.c.id)
+    return _WITH_CHECKPOINT.join(found, joined).order_by(*[found.c[name] for name in order])
 
 
 def count_ready(connection: Connection) -> list[tuple[str, str, int, int]]:
     """Sizes of the ready queues."""
     c = INSTANCES.c
-    query = sa.select(c.tenant, c.queue, sa.func.count(), sa.func.min(c.order_key)).where(READY)
+    query = _by_phase(c.tenant, c.queue, sa.func.count(), sa.func.min(c.order_key)).where(READY)
     found = rows(connection, query.group_by(c.tenant, c.queue).order_by(c.tenant, c.queue))
     return [(tenant, queue, count, first) for tenant, queue, count, first in found]
 
@@ -108,16 +122,9 @@ def count_ready(connection: Connection) -> list[tuple[str, str, int, int]]:
 def load_overdue(connection: Connection, queued_before: int, limit: int) -> list[Row]:
     """READY instances that were queued before a time."""
     c = INSTANCES.c
-    due = (
-        sa.select(c.tenant, c.id, c.queued_at)
-        .where(READY, c.queued_at < queued_before)
-        .order_by(c.queued_at, c.tenant, c.id)
-        .limit(limit)
-        .subquery()  # of the index alone; only what it finds is looked up
-    )
-    joined = (c.tenant == due.c.tenant) & (c.id == due.c.id)
-    query = _WITH_CHECKPOINT.join(due, joined).order_by(due.c.queued_at, due.c.tenant, due.c.id)
-    return rows(connection, query)
+    keys = _by_phase(c.tenant, c.id, c.queued_at).where(READY, c.queued_at < queued_before)
+    keys = keys.order_by(c.queued_at, c.tenant, c.id).limit(limit)
+    return rows(connection, _of_keys(keys, ("queued_at", "tenant", "id")))
 
 
 def load_workers(connection: Connection) -> list[Row]:
@@ -145,9 +152,7 @@ def _newest_workflows() -> sa.Select[Any]:
     return sa.select(WORKFLOWS).where(WORKFLOWS.c.version == newest)
 
 
-def load_request_ids(
-    connection: Connection, since_ms: int, limit: int
-) -> list[tuple[str, str, str, bytes]] | None:
+def load_request_ids(connection: Connection, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
     """Requests since a time; None when there are more than `limit`."""
     found: list[tuple[str, str, str, bytes]] = []
     for table in (INSTANCES, RUNS):
@@ -187,9 +192,7 @@ def first_id_of(time_ms: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7"
 
 
-def find_requests(
-    connection: Connection, kind: Kind, tenant: str, request_ids: Sequence[str]
-) -> dict[str, Found]:
+def find_requests(connection: Connection, kind: Kind, tenant: str, request_ids: Sequence[str]) -> dict[str, Found]:
     """What these request ids made."""
     table = _OWNERS[kind]
     columns = (table.c.request_id, table.c.id, table.c.request_hash)
@@ -216,9 +219,7 @@ def _in_chunks(
 ) -> Iterator[Row]:
     for start in range(0, len(values), IN_LIST):
         chunk = values[start : start + IN_LIST]
-        yield from rows(
-            connection, sa.select(*columns).where(column.table.c.tenant == tenant, column.in_(chunk))
-        )
+        yield from rows(connection, sa.select(*columns).where(column.table.c.tenant == tenant, column.in_(chunk)))
 
 
 def get_request(connection: Connection, tenant: str, request_id: str) -> Row | None:
@@ -268,7 +269,8 @@ def list_records(
     """Instances or runs by id, which is the order of creation."""
     table = _OWNERS[kind]
     id = table.c.id
-    query = sa.select(table).where(table.c.tenant == tenant, *_clauses(table, where))
+    columns = _INSTANCE if kind == "instance" else tuple(RUNS.c)
+    query = sa.select(*columns).where(table.c.tenant == tenant, *_clauses(table, where))
     if after is not None:
         query = query.where(id < after if newest_first else id > after)
     return rows(connection, query.order_by(id.desc() if newest_first else id).limit(limit))

@@ -16,7 +16,11 @@ def units_of(changes: Changes) -> list[Unit]:
     return [(step, row) for step in STEPS for row in rows_of(changes, step)]
 
 
-def find_refused(units: Sequence[Unit], attempt: Callable[[Changes], str | None]) -> list[RefusedRow]:
+def find_refused(
+    units: Sequence[Unit],
+    attempt: Callable[[Changes], Exception | None],
+    explain: Callable[[Step, Exception], str],
+) -> list[RefusedRow]:
     """Returns the rows that cannot be written, with the reason.
 
     Asks about log2(n) times for each refused row.
@@ -25,17 +29,19 @@ def find_refused(units: Sequence[Unit], attempt: Callable[[Changes], str | None]
         units: the rows in the order in which they are written.
         attempt: writes a part on top of the parts that succeeded before, and returns None; or undoes that
             part and returns what was wrong. So of two rows that exclude each other the second is refused.
+        explain: says in words why a row was refused.
     """
     if not units:
         return []
-    reason = attempt(_changes_of(units))
-    if reason is None:
+    raised = attempt(_changes_of(units))
+    if raised is None:
         return []
     if len(units) == 1:
         [(step, row)] = units
-        return [RefusedRow(step.kind, step.key_of(row), reason)]
+        return [RefusedRow(step.kind, step.key_of(row), explain(step, raised))]
     middle = len(units) // 2
-    return find_refused(units[:middle], attempt) + find_refused(units[middle:], attempt)
+    first = find_refused(units[:middle], attempt, explain)
+    return first + find_refused(units[middle:], attempt, explain)
 
 
 def _changes_of(units: Sequence[Unit]) -> Changes:

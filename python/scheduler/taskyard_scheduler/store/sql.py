@@ -32,7 +32,7 @@ from taskyard_scheduler.store.port import (
 )
 from taskyard_scheduler.store.refused import find_refused, units_of
 from taskyard_scheduler.store.tables import CLUSTER
-from taskyard_scheduler.store.writes import Cursor, Writer
+from taskyard_scheduler.store.writes import BadRow, Cursor, Writer
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Dialect(Protocol):
         ...
 
     def translate(self, raised: Exception) -> StoreError | None:
-        """Says what an error means to the store's caller; None for the fault of a row."""
+        """Says what an error means to the store's caller; None when it is about what was asked."""
         ...
 
 
@@ -110,9 +110,9 @@ class SqlStore(Store):
         if isinstance(raised, StoreError):
             return raised, not isinstance(raised, StoreUnavailable)
         error = self._dialect.translate(raised)
-        if error is None:
+        if error is None and isinstance(raised, (sa.exc.DBAPIError, *self._dialect.driver_errors)):
             error = StoreError(f"{self.name} refuses what it was asked: {_words(raised)}")
-        return error, False
+        return error or raised, False
 
     # Writing.
 
@@ -157,7 +157,8 @@ class SqlStore(Store):
             raise self._refusal(connection, term, changes, raised) from raised
 
     def _is_a_rows_fault(self, raised: Exception) -> bool:
-        return not isinstance(raised, StoreError) and self._dialect.translate(raised) is None
+        kinds = (BadRow, UnicodeEncodeError, OverflowError, sa.exc.DBAPIError, *self._dialect.driver_errors)
+        return isinstance(raised, kinds) and self._dialect.translate(raised) is None
 
     def _prove(self, cursor: DBAPICursor, term: int, revision: int) -> bool:
         """Moves the revision if the term is the present one. False: this commit was written before."""
@@ -175,13 +176,13 @@ class SqlStore(Store):
         """Finds the rows that a commit failed on, trying its parts in a transaction that is rolled back."""
         with self._transaction(connection, keep=False) as cursor:
             self._prove(cursor, term, changes.revision)
-            rows = find_refused(units_of(changes), partial(self._try, cursor))
+            rows = find_refused(units_of(changes), partial(self._try, cursor), self._dialect.writer.reason)
         if rows:
             return RowsRefused(rows)
         return StoreError(f"{self.name} refused a commit, and no row of it alone: {raised}")
 
-    def _try(self, cursor: Cursor, part: Changes) -> str | None:
-        """Writes a part on top of what was tried before. Undoes it and says what is wrong, or None."""
+    def _try(self, cursor: Cursor, part: Changes) -> Exception | None:
+        """Writes a part on top of what was tried before. Undoes it and returns what was raised, or None."""
         cursor.execute("SAVEPOINT trial")
         try:
             self._dialect.writer.write(cursor, part)
@@ -189,7 +190,7 @@ class SqlStore(Store):
             if not self._is_a_rows_fault(raised):
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT trial")
-            return self._dialect.writer.reason(raised)
+            return raised
         cursor.execute("RELEASE SAVEPOINT trial")
         return None
 
@@ -202,9 +203,7 @@ class SqlStore(Store):
             yield cursor
             cursor.execute("COMMIT" if keep else "ROLLBACK")
         except BaseException:
-            with suppress(
-                *self._dialect.driver_errors
-            ):  # then the connection is lost, as the first error says
+            with suppress(*self._dialect.driver_errors):  # then the connection is lost, as the first error says
                 cursor.execute("ROLLBACK")
             raise
         finally:
@@ -261,9 +260,7 @@ class SqlStore(Store):
         return await self._read(reads.find_requests, kind, tenant, request_ids)
 
     @override
-    async def find_keys(
-        self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]
-    ) -> dict[str, Found]:
+    async def find_keys(self, kind: Literal["instance", "run"], tenant: str, keys: Sequence[str]) -> dict[str, Found]:
         return await self._read(reads.find_keys, kind, tenant, keys)
 
     @override
@@ -303,15 +300,11 @@ class SqlStore(Store):
         return await self._read(reads.get_workflow, tenant, name, version)
 
     @override
-    async def list_workflows(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         return await self._list(reads.list_workflows, tenant, where, after, limit)
 
     @override
-    async def list_task_definitions(
-        self, tenant: str, where: Sequence[Condition], after: str, limit: int
-    ) -> list[Row]:
+    async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         return await self._list(reads.list_task_definitions, tenant, where, after, limit)
 
 

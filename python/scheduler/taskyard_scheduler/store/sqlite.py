@@ -20,7 +20,6 @@ from taskyard_scheduler.store.migrate import migrate
 from taskyard_scheduler.store.port import StoreError, StoreHeld, StoreUnavailable
 from taskyard_scheduler.store.sql import Dialect, SqlStore
 from taskyard_scheduler.store.sqlite_writer import SqliteWriter
-from taskyard_scheduler.store.writes import MissingRows
 
 Synchronous = Literal["FULL", "NORMAL"]
 
@@ -134,13 +133,11 @@ class SqliteDialect(Dialect):
 
     @override
     def translate(self, raised: Exception) -> StoreError | None:
-        if isinstance(raised, MissingRows | UnicodeEncodeError | OverflowError):
-            return None
         origin = raised.orig if isinstance(raised, sa.exc.DBAPIError) else raised
         code = getattr(origin, "sqlite_errorcode", None)
         if code is None:
-            # Raised by the driver before SQLite saw anything: a value of a type that it does not know.
-            return None if isinstance(origin, sqlite3.Error) else StoreError(f"{self.path}: {raised!r}")
+            # Raised by the driver before SQLite saw anything, as for a value of a type that it does not know.
+            return None
         primary = code & 0xFF
         if primary in _RETRIABLE:
             return StoreUnavailable(f"{self.path}: {_ADVICE.get(primary, 'try again')} ({origin})")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from taskyard_core.records import Row
-from taskyard_scheduler.store.writes import Cursor, MissingRows, Step, Writer
+from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer
 
 ROWS: Final = 768
 """The most rows in one statement: times 38 columns, fewer than the 32,766 parameters of a default SQLite."""
@@ -53,26 +53,24 @@ class SqliteWriter(Writer):
     @override
     def insert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         if self._write(cursor, _insert, step, rows) != len(rows):
-            raise MissingRows("its key is NULL")
+            raise BadRow("its key is NULL")
 
     @override
     def upsert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         if self._write(cursor, _upsert, step, rows) != len(rows):
-            raise MissingRows("its key is NULL")
+            raise BadRow("its key is NULL")
 
     @override
     def update(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
         if self._write(cursor, _update, step, rows) != len(rows):
-            raise MissingRows("there is no such row")
+            raise BadRow("there is no such row")
 
     @override
-    def reason(self, raised: Exception) -> str:
+    def reason(self, step: Step, raised: Exception) -> str:
         taken = _TAKEN.search(str(raised))
         return f"{taken[1]} is taken" if taken else str(raised)
 
-    def _write(
-        self, cursor: Cursor, text: Callable[[Step, Shape, int], str], step: Step, rows: Sequence[Row]
-    ) -> int:
+    def _write(self, cursor: Cursor, text: Callable[[Step, Shape, int], str], step: Step, rows: Sequence[Row]) -> int:
         written = 0
         for shape, room, values in self._parts(step, rows):
             cursor.execute(text(step, shape, room), values)

@@ -74,7 +74,11 @@ def _table(name: str, columns: Sequence[str], key: Sequence[str]) -> sa.Table:
     )
 
 
+SPARE: Final = "spare"
+"""Column of bytes that a new row has to spare, where updates are cheaper for it; never read."""
+
 INSTANCES: Final = _table("instances", records.INSTANCE_COLUMNS, ("tenant", "id"))
+INSTANCES.append_column(sa.Column(SPARE, _NAME, nullable=False, server_default=""))
 ATTEMPTS: Final = _table("attempts", records.ATTEMPT_COLUMNS, ("tenant", "id", "attempt"))
 RUNS: Final = _table("runs", records.RUN_COLUMNS, ("tenant", "id"))
 CHECKPOINTS: Final = _table("checkpoints", records.CHECKPOINT_COLUMNS, ("tenant", "id"))
@@ -92,9 +96,7 @@ CLUSTER: Final = sa.Table(
     sa.Column("holder", _NAME, nullable=False),
     sa.Column("term_started_at", _BIG, nullable=False),
     sa.Column("election", _NAME, nullable=False),  # "" until a scheduler has led
-    sa.Column(
-        "schema_version", _NAME, nullable=False
-    ),  # the release of Taskyard that brought the schema here
+    sa.Column("schema_version", _NAME, nullable=False),  # the release of Taskyard that brought the schema here
     **_MYSQL,
 )
 """The one row that fences writes: its term and revision are proved and moved by every commit."""
@@ -117,10 +119,11 @@ for _owner in (INSTANCES, RUNS):
     )  # fmt: skip
 sa.Index("instances_run", INSTANCES.c.tenant, INSTANCES.c.run_id, sqlite_where=OF_A_RUN)
 sa.Index("runs_live", RUNS.c.ended_at, RUNS.c.tenant, RUNS.c.id, sqlite_where=NOT_ENDED)
-# Recovery reads every tenant at once, so these two lead with the phase.
+# Recovery reads every tenant at once, so these two lead with the phase. MySQL has the second one only: an index
+# of all rows is dear, and what it has to sort at recovery is little.
 sa.Index(
     "instances_live", INSTANCES.c.phase, INSTANCES.c.tenant, INSTANCES.c.id, sqlite_where=PENDING_OR_IN_FLIGHT
-)
+).ddl_if(dialect="sqlite")
 sa.Index(  # with queued_at, so that a search for overdue ones reads the index alone
     "instances_ready", INSTANCES.c.phase, INSTANCES.c.tenant, INSTANCES.c.queue, INSTANCES.c.order_key,
     INSTANCES.c.id, INSTANCES.c.queued_at, sqlite_where=READY,

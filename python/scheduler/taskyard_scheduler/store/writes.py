@@ -61,17 +61,15 @@ STEPS: Final = (
     Step("workflow_inserts", "insert", tables.WORKFLOWS, records.WORKFLOW_COLUMNS, (*_NAME, "version")),
     Step("checkpoint_upserts", "upsert", tables.CHECKPOINTS, records.CHECKPOINT_COLUMNS, _ID),
     Step("worker_upserts", "upsert", tables.WORKERS, records.WORKER_COLUMNS, ("id",)),
-    Step(
-        "task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME
-    ),
+    Step("task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME),
     Step("instance_updates", "update", tables.INSTANCES, records.INSTANCE_UPDATE, _ID),
     Step("run_updates", "update", tables.RUNS, records.RUN_UPDATE, _ID),
 )
 """In the order in which they are written: deletes, inserts, updates."""
 
 
-class MissingRows(Exception):
-    """A statement wrote fewer rows than it names: some do not exist, or are named twice, or have no key."""
+class BadRow(Exception):
+    """Some row of a statement cannot be written, as nobody but the writer sees; the text says why."""
 
 
 class Cursor(Protocol):
@@ -81,7 +79,7 @@ class Cursor(Protocol):
     def rowcount(self) -> int:
         """How many rows the last statement wrote."""
 
-    def execute(self, text: str, values: Any = ..., /) -> Any:
+    def execute(self, text: str | bytes, values: Any = ..., /) -> Any:
         """Runs one statement."""
 
 
@@ -97,7 +95,7 @@ class Writer(ABC):
         """Writes all lists.
 
         Raises:
-            MissingRows: an update names a row that does not exist.
+            BadRow: an update names a row that does not exist.
         """
         for step in STEPS:
             rows = rows_of(changes, step)
@@ -121,11 +119,11 @@ class Writer(ABC):
         """Sets `step.rest` of the rows with these keys.
 
         Raises:
-            MissingRows: some do not exist.
+            BadRow: some do not exist.
         """
 
     @abstractmethod
-    def reason(self, raised: Exception) -> str:
+    def reason(self, step: Step, raised: Exception) -> str:
         """Says in words why a row was refused."""
 
 

@@ -34,7 +34,11 @@ _BIG = sa.BigInteger()
 
 
 def upgrade() -> None:
-    """Makes every table."""
+    """Makes every table.
+
+    Where the database commits each statement by itself, an upgrade that was killed is taken up where it was: what
+    exists already is left as it is.
+    """
     _create_instances()
     _create_attempts()
     _create_runs()
@@ -54,8 +58,19 @@ def _optional(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=True)
 
 
+def _table(name: str, *columns: sa.schema.SchemaItem) -> None:
+    if not sa.inspect(op.get_bind()).has_table(name):
+        op.create_table(name, *columns, **_MYSQL)
+
+
+def _index(name: str, table: str, columns: list[str], *, unique: bool = False, where: str) -> None:
+    present = sa.inspect(op.get_bind()).get_indexes(table)
+    if all(index["name"] != name for index in present):
+        op.create_index(name, table, columns, unique=unique, sqlite_where=sa.text(where))
+
+
 def _create_instances() -> None:
-    op.create_table(
+    _table(
         "instances",
         _required("tenant", _NAME),
         _required("id", _ID),
@@ -95,44 +110,36 @@ def _create_instances() -> None:
         _required("metadata_json", _TEXT),
         _required("cancel_reason", _TEXT),
         _required("revision", _BIG),
+        sa.Column("spare", _NAME, nullable=False, server_default=""),
         sa.PrimaryKeyConstraint("tenant", "id"),
-        **_MYSQL,
     )
-    op.create_index(
+    _index(
         "instances_idempotency_key",
         "instances",
         ["tenant", "idempotency_key"],
         unique=True,
-        sqlite_where=sa.text("idempotency_key IS NOT NULL"),
+        where="idempotency_key IS NOT NULL",
     )
-    op.create_index(
-        "instances_live",
-        "instances",
-        ["phase", "tenant", "id"],
-        unique=False,
-        sqlite_where=sa.text("phase IN (0, 2)"),
-    )
-    op.create_index(
+    if op.get_bind().dialect.name == "sqlite":
+        _index("instances_live", "instances", ["phase", "tenant", "id"], where="phase IN (0, 2)")
+    _index(
         "instances_ready",
         "instances",
         ["phase", "tenant", "queue", "order_key", "id", "queued_at"],
-        unique=False,
-        sqlite_where=sa.text("phase = 1"),
+        where="phase = 1",
     )
-    op.create_index(
+    _index(
         "instances_request",
         "instances",
         ["tenant", "request_id"],
         unique=True,
-        sqlite_where=sa.text("request_id IS NOT NULL"),
+        where="request_id IS NOT NULL",
     )
-    op.create_index(
-        "instances_run", "instances", ["tenant", "run_id"], unique=False, sqlite_where=sa.text("run_id <> ''")
-    )
+    _index("instances_run", "instances", ["tenant", "run_id"], where="run_id <> ''")
 
 
 def _create_attempts() -> None:
-    op.create_table(
+    _table(
         "attempts",
         _required("tenant", _NAME),
         _required("id", _ID),
@@ -147,12 +154,11 @@ def _create_attempts() -> None:
         _required("error_kind", _NAME),
         _required("error_message", _TEXT),
         sa.PrimaryKeyConstraint("tenant", "id", "attempt"),
-        **_MYSQL,
     )
 
 
 def _create_runs() -> None:
-    op.create_table(
+    _table(
         "runs",
         _required("tenant", _NAME),
         _required("id", _ID),
@@ -173,45 +179,42 @@ def _create_runs() -> None:
         _required("cancel_reason", _TEXT),
         _required("revision", _BIG),
         sa.PrimaryKeyConstraint("tenant", "id"),
-        **_MYSQL,
     )
-    op.create_index(
+    _index(
         "runs_idempotency_key",
         "runs",
         ["tenant", "idempotency_key"],
         unique=True,
-        sqlite_where=sa.text("idempotency_key IS NOT NULL"),
+        where="idempotency_key IS NOT NULL",
     )
-    op.create_index(
+    _index(
         "runs_live",
         "runs",
         ["ended_at", "tenant", "id"],
-        unique=False,
-        sqlite_where=sa.text("ended_at IS NULL"),
+        where="ended_at IS NULL",
     )
-    op.create_index(
+    _index(
         "runs_request",
         "runs",
         ["tenant", "request_id"],
         unique=True,
-        sqlite_where=sa.text("request_id IS NOT NULL"),
+        where="request_id IS NOT NULL",
     )
 
 
 def _create_checkpoints() -> None:
-    op.create_table(
+    _table(
         "checkpoints",
         _required("tenant", _NAME),
         _required("id", _ID),
         _required("number", _BIG),
         _required("data", _LARGE),
         sa.PrimaryKeyConstraint("tenant", "id"),
-        **_MYSQL,
     )
 
 
 def _create_workers() -> None:
-    op.create_table(
+    _table(
         "workers",
         _required("id", _NAME),
         _required("tenant", _NAME),
@@ -220,12 +223,11 @@ def _create_workers() -> None:
         _required("registered_at", _BIG),
         _required("last_seen_at", _BIG),
         sa.PrimaryKeyConstraint("id"),
-        **_MYSQL,
     )
 
 
 def _create_requests() -> None:
-    op.create_table(
+    _table(
         "requests",
         _required("tenant", _NAME),
         _required("request_id", _NAME),
@@ -234,12 +236,11 @@ def _create_requests() -> None:
         _required("response", _BYTES),
         _required("created_at", _BIG),
         sa.PrimaryKeyConstraint("tenant", "request_id"),
-        **_MYSQL,
     )
 
 
 def _create_task_definitions() -> None:
-    op.create_table(
+    _table(
         "task_definitions",
         _required("tenant", _NAME),
         _required("name", _NAME),
@@ -248,12 +249,11 @@ def _create_task_definitions() -> None:
         _required("created_at", _BIG),
         _required("updated_at", _BIG),
         sa.PrimaryKeyConstraint("tenant", "name"),
-        **_MYSQL,
     )
 
 
 def _create_workflows() -> None:
-    op.create_table(
+    _table(
         "workflows",
         _required("tenant", _NAME),
         _required("name", _NAME),
@@ -262,12 +262,11 @@ def _create_workflows() -> None:
         _required("content_hash", _HASH),
         _required("created_at", _BIG),
         sa.PrimaryKeyConstraint("tenant", "name", "version"),
-        **_MYSQL,
     )
 
 
 def _create_cluster() -> None:
-    op.create_table(
+    _table(
         "cluster",
         _required("id", _COUNT),
         _required("term", _BIG),
@@ -277,5 +276,4 @@ def _create_cluster() -> None:
         _required("election", _NAME),
         _required("schema_version", _NAME),
         sa.PrimaryKeyConstraint("id"),
-        **_MYSQL,
     )
