@@ -1,0 +1,253 @@
+"""The programs that use the client: they submit, repeat, wait, cancel, retry by hand, and ask why.
+
+What a program got answered is on its disk: a restarted one sends again only what it does not know to have arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from simulation.hosts import TENANT, ClientHost, World
+from simulation.ledger import TERMINAL, short
+from simulation.loop import Process
+from simulation.transports import Route as Way
+from simulation.transports import SimTransport
+from simulation.workload import RunWish, TaskWish, Wish, Workload
+
+from taskyard.v1 import tasks_pb2, workflows_pb2
+from taskyard_client import AsyncClient
+from taskyard_client.errors import (
+    AlreadyEnded,
+    ClientClosed,
+    DeadlineExceeded,
+    NotFound,
+    Overloaded,
+    TaskyardError,
+    Unavailable,
+    WrongState,
+)
+from taskyard_service.identity import Identity, Role
+
+AGAIN = (Unavailable, DeadlineExceeded, Overloaded)
+TIMEOUT_S = 8.0
+AUDIT_S = 2.5
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a program remembers beyond its death."""
+
+    ids: dict[str, str] = field(default_factory=dict)  # by request id
+    applied: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)  # request ids that need nothing more
+    cancelled: set[str] = field(default_factory=set)
+    retried: set[str] = field(default_factory=set)
+
+
+class Program:
+    """One client's part of the workload.
+
+    Args:
+        world: The world.
+        number: Which client it is.
+        workload: Everybody's wishes.
+    """
+
+    def __init__(self, world: World, number: int, workload: Workload) -> None:
+        self._world = world
+        self._history = world.history
+        self._number = number
+        self._workload = workload
+        self._start = world.loop.now
+        self.disk = Disk()
+
+    @property
+    def wishes(self) -> list[Wish]:
+        """What this client wants."""
+        everything: list[Wish] = [*self._workload.tasks, *self._workload.runs]
+        return [wish for wish in everything if wish.client == self._number]
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to be done."""
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """Returns the request ids of what is left."""
+        return [wish.request_id for wish in self.wishes if wish.request_id not in self.disk.done]
+
+    async def run(self, host: ClientHost, process: Process) -> None:
+        """Lives one life."""
+        rng = host.rng()
+        way = Way(self._world.fabric, process, self._world.addresses(), Identity(host.name, TENANT, Role.OPERATOR))
+        client = AsyncClient(
+            "simulated:1", None, timeout=TIMEOUT_S, rng=rng, wall=host.wall, transport=SimTransport(way)
+        )
+        async with asyncio.TaskGroup() as group:
+            for wish in self.wishes:
+                if wish.request_id not in self.disk.done:
+                    group.create_task(self._fulfil(client, wish, rng), name=wish.request_id)
+            if self._number == 0:
+                group.create_task(self._audit(client, rng), name="audit")
+
+    # A wish's life.
+
+    async def _fulfil(self, client: AsyncClient, wish: Wish, rng: random.Random) -> None:
+        await asyncio.sleep(max(0.0, self._start + wish.at - self._world.loop.now))
+        id = self.disk.ids.get(wish.request_id)
+        if id is None:
+            id = await self._submit(client, wish, rng)
+            if id is None:
+                self.disk.done.add(wish.request_id)
+                return
+            self.disk.ids[wish.request_id] = id
+        for _ in range(wish.repeats):
+            self._world.trace.facts["requests repeated though answered"] += 1
+            await self._submit(client, wish, rng)
+        if wish.cancel_after is not None and wish.request_id not in self.disk.cancelled:
+            await asyncio.sleep(wish.cancel_after)
+            await self._cancel(client, wish, id, rng)
+            self.disk.cancelled.add(wish.request_id)
+        await self._wait(client, wish, id, rng)
+        if wish.retry and wish.request_id not in self.disk.retried:
+            await self._retry(client, wish, id, rng)
+            self.disk.retried.add(wish.request_id)
+            await self._wait(client, wish, id, rng)
+        self.disk.done.add(wish.request_id)
+
+    async def _submit(self, client: AsyncClient, wish: Wish, rng: random.Random) -> str | None:
+        """Sends a wish until it is answered; returns the id, or None when it is refused."""
+        while True:
+            self._history.asked(wish.request_id, type(wish).__name__)
+            try:
+                id = await self._send(client, wish)
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except TaskyardError as error:
+                self._history.refused(wish.request_id, f"{type(error).__name__} {error.reason}: {error}")
+                return None
+            self._history.answered(wish.request_id, id, wish.key)
+            return id
+
+    async def _send(self, client: AsyncClient, wish: Wish) -> str:
+        if isinstance(wish, TaskWish):
+            task = await client.submit(
+                wish.task_type, wish.input, request_id=wish.request_id, idempotency_key=wish.key, **wish.settings
+            )
+            return task.id
+        assert isinstance(wish, RunWish)
+        if wish.workflow not in self.disk.applied:
+            (workflow,) = (each for each in self._workload.workflows if each.name == wish.workflow)
+            await client.apply_workflow(workflow)
+            self.disk.applied.add(wish.workflow)
+        run = await client.start_run(
+            wish.workflow, wish.inputs, version=1, request_id=wish.request_id, idempotency_key=wish.key
+        )
+        return run.id
+
+    async def _cancel(self, client: AsyncClient, wish: Wish, id: str, rng: random.Random) -> None:
+        while True:
+            try:
+                if isinstance(wish, TaskWish):
+                    await client.cancel_task(id, "the simulation wants it so")
+                else:
+                    await client.cancel_run(id, "the simulation wants it so")
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except AlreadyEnded:
+                self._world.trace.facts["cancelled too late"] += 1
+            return
+
+    async def _wait(self, client: AsyncClient, wish: Wish, id: str, rng: random.Random) -> None:
+        while True:
+            try:
+                if isinstance(wish, TaskWish):
+                    self._history.seen_ends[id] = (await client.wait_task(id)).status
+                else:
+                    self._history.seen_ends[id] = (await client.wait_run(id)).state
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except NotFound:
+                self._history.violate("nothing accepted is lost", f"{short(id)} of {wish.request_id} is not found")
+            return
+
+    async def _retry(self, client: AsyncClient, wish: Wish, id: str, rng: random.Random) -> None:
+        """Has a task, or a failed step of a run, run again by hand."""
+        ledger = self._history.ledger
+        target = id
+        if isinstance(wish, RunWish):
+            failed = sorted(
+                record.id
+                for record in ledger.instances.values()
+                if record.get("run_id") == id and record.state in (3, 4, 8)
+            )
+            if not failed:
+                return
+            target = rng.choice(failed)
+        while True:
+            ledger.retries_asked[target] = ledger.retries_asked.get(target, 0) + 1
+            try:
+                await client.retry_task(target)
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except (WrongState, AlreadyEnded):
+                pass
+            else:
+                self._world.trace.facts["retried by hand"] += 1
+            return
+
+    # Asking why.
+
+    async def _audit(self, client: AsyncClient, rng: random.Random) -> None:
+        """Asks about what has not ended, now and then, and looks at lists."""
+        history = self._history
+        while True:
+            await asyncio.sleep(rng.uniform(0.5, 1.5) * AUDIT_S)
+            if all(wish.request_id in self.disk.done for wish in self.wishes) and history.trace.facts["healed"]:
+                return
+            waiting = [id for id, record in history.ledger.instances.items() if record.state not in TERMINAL]
+            try:
+                for id in rng.sample(waiting, min(2, len(waiting))):
+                    await self._explain(client, id)
+                await self._look(client, rng)
+            except (*AGAIN, ClientClosed):
+                continue
+
+    async def _explain(self, client: AsyncClient, id: str) -> None:
+        try:
+            answer = await client.explain(id)
+        except NotFound:
+            return  # a step that a retry by hand undid meanwhile
+        self._history.trace.facts["explained"] += 1
+        for reason in answer.reasons:
+            self._history.trace.facts[f"because {reason.code}"] += 1
+        ended = answer.status in TERMINAL
+        if not ended and not any(reason.code and reason.message for reason in answer.reasons):
+            status = tasks_pb2.TaskStatus.Name(answer.status)
+            self._history.violate("every waiting instance can say why", f"{short(id)} is {status} and says nothing")
+
+    async def _look(self, client: AsyncClient, rng: random.Random) -> None:
+        ledger = self._history.ledger
+        if ledger.instances:
+            id = rng.choice(list(ledger.instances))
+            try:
+                shown = await client.get_task(id)
+            except NotFound:
+                return
+            self._history.trace.facts[f"looked at {len(shown.attempts)} attempts"] += 1
+        kind = rng.randrange(4)
+        if kind == 0:
+            _ = [task async for task in client.list_tasks(limit=20, page_size=10)]
+        elif kind == 1:
+            _ = [worker async for worker in client.workers()]
+        elif kind == 2:
+            _ = [queue async for queue in client.queues()]
+        elif ledger.runs:
+            state = (await client.get_run(rng.choice(list(ledger.runs)))).run.state
+            self._history.trace.facts[f"run seen as {workflows_pb2.RunState.Name(state)}"] += 1

@@ -1,0 +1,191 @@
+"""What clients want in one history: tasks and runs of every kind, drawn from the seed before it begins."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskyard.v1 import workflows_pb2 as pb
+from taskyard_client.policies import Placement, Resources, Retry, Timeouts
+
+TASKS = 34
+RUNS = 5
+SPAN_S = 30.0
+"""Over which time the clients' wishes are spread."""
+WORKFLOWS = 3
+RULES = (
+    pb.TRIGGER_RULE_ALL_SUCCESS,
+    pb.TRIGGER_RULE_ALL_DONE,
+    pb.TRIGGER_RULE_ONE_SUCCESS,
+    pb.TRIGGER_RULE_ONE_FAILED,
+    pb.TRIGGER_RULE_NONE_FAILED,
+)
+
+Input = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Wish:
+    """A task or a run that a client wants. Times are virtual seconds since the beginning.
+
+    `cancel_after`: seconds after the answer; None: never. `repeats`: how often it is sent again though answered.
+    """
+
+    number: int
+    at: float
+    client: int
+    cancel_after: float | None = None
+    retry: bool = False
+    repeats: int = 0
+    key: str = ""
+
+    @property
+    def request_id(self) -> str:
+        """The request id under which it is always sent."""
+        return f"wish-{self.number}"
+
+
+@dataclass(slots=True)
+class TaskWish(Wish):
+    """A task."""
+
+    task_type: str = "loop"
+    input: Input = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fate(self) -> str:
+        """What its handler does."""
+        return str(self.input.get("do", "return"))
+
+
+@dataclass(slots=True)
+class RunWish(Wish):
+    """A run."""
+
+    workflow: str = ""
+    inputs: Input = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Workload:
+    """All wishes, and the workflows that runs are of."""
+
+    workflows: list[pb.Workflow]
+    tasks: list[TaskWish]
+    runs: list[RunWish]
+
+
+def draw(rng: random.Random) -> Workload:
+    """Draws a workload."""
+    workflows = [_workflow(rng, f"flow-{number}") for number in range(WORKFLOWS)]
+    tasks = [_task(rng, number) for number in range(TASKS)]
+    runs = [_run(rng, TASKS + number, rng.choice(workflows).name) for number in range(RUNS)]
+    return Workload(workflows, tasks, runs)
+
+
+def _common(rng: random.Random, number: int) -> dict[str, Any]:
+    wish: dict[str, Any] = {"number": number, "at": rng.uniform(0.0, SPAN_S), "client": rng.randrange(2)}
+    if rng.random() < 0.2:
+        wish["cancel_after"] = rng.choice((0.0, rng.uniform(0.0, 1.0), rng.uniform(0.0, 8.0)))
+    wish["retry"] = rng.random() < 0.3
+    wish["repeats"] = rng.choice((0, 0, 0, 1, 2))
+    return wish
+
+
+def _task(rng: random.Random, number: int) -> TaskWish:
+    task_type, input = _work(rng)
+    wish = TaskWish(**_common(rng, number), task_type=task_type, input=input)
+    if rng.random() < 0.15:
+        wish.key = f"key-{rng.randrange(4)}"
+        wish.task_type, wish.input = "loop", {"do": "return", "s": 0.2, "echo": wish.key}
+    wish.settings = _settings(rng, wish.task_type, input)
+    return wish
+
+
+def _work(rng: random.Random) -> tuple[str, Input]:
+    """Draws a task type and what its handler does."""
+    task_type = rng.choice(("loop",) * 6 + ("thread",) * 2 + ("alone",) * 3 + ("nobody", "odd"))
+    do = rng.choice(
+        ("return",) * 6 + ("fail", "fail_first", "fail_first", "reject", "hang", "stubborn")
+        + (("checkpoint", "checkpoint") if task_type == "loop" else ())
+    )  # fmt: skip
+    input: Input = {"do": do, "s": rng.choice((0, 0, 0.05, round(rng.uniform(0.1, 2.0), 2)))}
+    if do == "stubborn":
+        input["s"] = round(rng.uniform(1.0, 8.0), 1)
+    if do == "fail_first":
+        input["times"] = rng.randrange(1, 3)
+    if do == "checkpoint":
+        input.update(times=rng.randrange(2, 5), s=round(rng.uniform(0.1, 1.0), 2))
+    return task_type, input
+
+
+def _settings(rng: random.Random, task_type: str, input: Input) -> dict[str, Any]:
+    """Draws the policies of a task."""
+    settings: dict[str, Any] = {
+        "retry": Retry(
+            max_attempts=rng.randrange(1, 4), first_delay=rng.choice((0.0, 0.2, 1.0)), factor=2.0, max_delay=5.0
+        ),
+        "timeouts": _timeouts(rng, task_type, input),
+        "priority": rng.randrange(1, 11),
+    }
+    if task_type == "alone" and rng.random() < 0.8:
+        settings["exclusive"] = True
+    if task_type == "loop" and rng.random() < 0.25:
+        settings["resources"] = Resources(rng.choice((0, 500, 1500)), rng.choice((0, 256)), rng.choice((0, 0, 1)))
+    if task_type in ("loop", "thread", "alone") and "resources" not in settings and rng.random() < 0.25:
+        selector = rng.choice(("zone=a", "zone in (a,b)", "!gpu"))
+        settings["placement"] = Placement(selector, rng.choice(("", "zone=b")), rng.choice(("", "zone")))
+    return settings
+
+
+def _timeouts(rng: random.Random, task_type: str, input: Input) -> Timeouts:
+    run = rng.choice((None, 3.0, 6.0)) if input["do"] != "hang" else rng.choice((0.5, 1.0, 3.0))
+    queued = rng.uniform(2.0, 10.0) if task_type == "nobody" or rng.random() < 0.05 else None
+    total = rng.uniform(1.0, 30.0) if rng.random() < 0.12 else None
+    start = rng.choice((None, None, 0.5, 2.0))
+    return Timeouts(queued=queued, start=start, run=run, total=total)
+
+
+def _run(rng: random.Random, number: int, workflow: str) -> RunWish:
+    wish = RunWish(**_common(rng, number), workflow=workflow, inputs={"word": f"word-{number}"})
+    if rng.random() < 0.1:
+        wish.key = "run-key"
+    return wish
+
+
+def _workflow(rng: random.Random, name: str) -> pb.Workflow:
+    """Draws a graph: each step needs some of those before it."""
+    workflow = pb.Workflow(name=name)
+    workflow.inputs.add(name="word", default_json='"nothing"')
+    ids: list[str] = []
+    for number in range(rng.randrange(4, 8)):
+        needs = rng.sample(ids, min(len(ids), rng.choice((0, 1, 1, 2, 3)))) if ids else []
+        workflow.steps.append(_step(rng, f"s{number}", needs))
+        ids.append(f"s{number}")
+    if rng.random() < 0.5:
+        workflow.output_json = '{"word": "${inputs.word}"}'
+    return workflow
+
+
+def _step(rng: random.Random, id: str, needs: list[str]) -> pb.WorkflowStep:
+    task_type = rng.choice(("loop", "loop", "loop", "thread", "alone"))
+    do = rng.choice(("return",) * 7 + ("fail", "fail_first", "reject"))
+    echo = "${inputs.word}"
+    rule = rng.choice(RULES)
+    if needs and rng.random() < 0.2:
+        # Where the step before may not have succeeded, there may be no output: the template then has no value.
+        echo = "${steps." + needs[0] + ".output.echo}"
+    step = pb.WorkflowStep(id=id, task_type=task_type, needs=needs)
+    if needs:
+        step.trigger_rule = rule
+    seconds = rng.choice((0, 0, 0.1, 0.7))
+    step.input_json = f'{{"do": "{do}", "s": {seconds}, "times": 1, "echo": "{echo}"}}'
+    step.retry.CopyFrom(Retry(max_attempts=rng.randrange(1, 3), first_delay=0.1).message())
+    step.timeouts.CopyFrom(Timeouts(run=20.0).message())
+    if task_type == "alone":
+        step.exclusive = rng.random() < 0.5
+    if rng.random() < 0.2:
+        step.placement.CopyFrom(Placement(spread="zone").message())
+    return step
