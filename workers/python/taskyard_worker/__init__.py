@@ -13,26 +13,33 @@ from taskyard_worker.errors import InvalidInput, NonRetryable, PermissionDenied,
 from taskyard_worker.registry import TaskRegistry, default_registry, task
 
 if TYPE_CHECKING:
-    from taskyard_worker.worker import Worker
+    from taskyard_worker.settings import WorkerSettings
+    from taskyard_worker.worker import Offer, Worker
 
 __all__ = [
     "Context",
     "InvalidInput",
     "NonRetryable",
+    "Offer",
     "PermissionDenied",
     "TaskLog",
     "TaskRegistry",
     "TaskStopped",
     "Worker",
     "WorkerError",
+    "WorkerSettings",
     "default_registry",
     "task",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name == "Worker":
-        from taskyard_worker.worker import Worker
+    if name in ("Offer", "Worker"):
+        from taskyard_worker import worker
 
-        return Worker
+        return getattr(worker, name)
+    if name == "WorkerSettings":
+        from taskyard_worker.settings import WorkerSettings
+
+        return WorkerSettings
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

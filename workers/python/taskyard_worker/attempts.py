@@ -25,6 +25,8 @@ from taskyard.v1.workers_pb2 import TaskAssignment, TaskProgress
 from taskyard_worker.errors import InvalidInput, TaskStopped
 from taskyard_worker.registry import Handler
 
+_decode = json.JSONDecoder().raw_decode
+
 Waiter = asyncio.Future[None] | concurrent.futures.Future[None]
 
 
@@ -107,6 +109,22 @@ class AttemptHost(Protocol):
         """Send the attempt's reports with the next frame. On the loop only."""
 
 
+def read_object(text: str) -> dict[str, Any]:
+    """Return the JSON object of a task's input. Raises InvalidInput."""
+    try:
+        typed, end = _decode(text)
+        if end != len(text):
+            typed = json.loads(text)
+    except ValueError:
+        try:
+            typed = json.loads(text)  # also takes space around it, and says better what is wrong
+        except ValueError as error:
+            raise InvalidInput(f"the task's input is no JSON: {error}") from error
+    if not isinstance(typed, dict):
+        raise InvalidInput(f"the task's input is a JSON {type(typed).__name__}, but must be an object")
+    return typed
+
+
 class Attempt:
     """An attempt that runs here. Implements the `CallPort` that handlers are called with."""
 
@@ -186,14 +204,12 @@ class Attempt:
         text = assignment.input_json
         params = assignment.params
         values: dict[str, Any] = dict(params) if params else {}
-        if text:
-            try:
-                typed = json.loads(text)
-            except ValueError as error:
-                raise InvalidInput(f"the task's input is no JSON: {error}") from error
-            if not isinstance(typed, dict):
-                raise InvalidInput(f"the task's input is a JSON {type(typed).__name__}, but must be an object")
-            values.update(typed)
+        if not text:
+            return values
+        typed = read_object(text)
+        if not values:
+            return typed
+        values.update(typed)
         return values
 
     def write_log(self, level: str, text: str) -> None:

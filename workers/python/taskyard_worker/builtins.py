@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.calling import CallPort
 from taskyard_worker.errors import InvalidInput, RegistrationError
 from taskyard_worker.processes import ProcessHost
-from taskyard_worker.registry import CallPort, Handler, Mode, TaskRegistry, make_handler
+from taskyard_worker.registry import Handler, Mode, TaskRegistry, make_handler
 from taskyard_worker.shell import Shell
 from taskyard_worker.text import TextInputError, process_input
 

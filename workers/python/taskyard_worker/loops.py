@@ -18,7 +18,7 @@ class Loops:
     def __init__(self) -> None:
         self._bodies: dict[str, Body] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._old: set[asyncio.Task[None]] = set()
+        self._old: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
 
     def add(self, name: str, body: Body) -> None:
@@ -28,7 +28,8 @@ class Loops:
     def restart(self, name: str) -> None:
         """Cancel a loop and start it anew."""
         old = self._tasks[name]
-        self._old.add(old)
+        self._old = [task for task in self._old if not task.done()]
+        self._old.append(old)
         old.cancel()
         self._start(name)
         self._changed.set()
@@ -57,7 +58,7 @@ class Loops:
         return [task for task in self._tasks.values() if task.done()]
 
     async def _cancel(self) -> None:
-        tasks = self._old.union(self._tasks.values())
+        tasks = [*self._old, *self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

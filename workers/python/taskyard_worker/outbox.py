@@ -64,15 +64,16 @@ class Outbox:
         self._tasks += 1
         self._bytes += len(output_json) + len(error_message) + 128
         self._wake()
-        return self._open.results.add(
-            task_id=task_id,
-            status=status,
-            output_json=output_json,
-            error_message=error_message,
-            duration_ms=duration_ms,
-            attempt_token=token,
-            error_kind=error_kind,
-        )
+        result = self._open.results.add(task_id=task_id, status=status, attempt_token=token)
+        # What is empty is not set: each field costs, and every task comes through here.
+        if output_json:
+            result.output_json = output_json
+        if error_message:
+            result.error_message = error_message
+            result.error_kind = error_kind
+        if duration_ms:
+            result.duration_ms = duration_ms
+        return result
 
     def send_again(self, results: Iterable[TaskResult]) -> None:
         """Replace what is queued for repetition: results that were kept when a stream ended."""

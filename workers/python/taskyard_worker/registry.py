@@ -1,32 +1,22 @@
-"""Which handler runs which task type, and how a handler is called.
+"""Which handler runs which task type.
 
-The signature is looked at once, at registration. Nothing here runs a task.
+Nothing here runs a task; how a function is called is `calling`'s.
 """
 
 from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from taskyard_worker.context import AttemptPort, Context
-from taskyard_worker.errors import InvalidInput, RegistrationError
+from taskyard_worker.calling import Invoke, make_invoke
+from taskyard_worker.errors import RegistrationError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MAX_NAME_CHARACTERS = 200
-
-
-class CallPort(AttemptPort, Protocol):
-    """An attempt that also knows its input."""
-
-    def input(self) -> dict[str, Any]:
-        """Return the task's input: typed input over flat parameters. Raises InvalidInput."""
-
-
-Invoke = Callable[[CallPort], Any]
 
 
 class Mode(enum.Enum):
@@ -135,64 +125,3 @@ def make_handler(name: str, function: Callable[..., Any], *, isolated: bool = Fa
         )
     mode = Mode.PROCESS if isolated else Mode.LOOP if is_async else Mode.THREAD
     return Handler(name, function, mode, make_invoke(name, function), killable=isolated)
-
-
-def make_invoke(name: str, function: Callable[..., Any]) -> Invoke:
-    """Return how to call the function with an attempt. Raises RegistrationError."""
-    takes_context, keys = None, []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise RegistrationError(
-                f"task type {name!r}: parameter {parameter.name!r} cannot be given by name; handlers are called with "
-                "ctx, input, or keys of the input"
-            )
-        if takes_context is None and is_context(parameter):
-            takes_context = parameter.name
-        else:
-            keys.append(parameter)
-    if not keys:
-        return context_only(function, takes_context)
-    if len(keys) == 1 and keys[0].name == "input" and keys[0].kind is not inspect.Parameter.VAR_KEYWORD:
-        return whole_input(function, takes_context)
-    return by_key(function, takes_context, keys)
-
-
-def is_context(parameter: inspect.Parameter) -> bool:
-    """Tell whether a parameter wants the Context."""
-    if parameter.annotation in (Context, "Context", "taskyard_worker.Context"):
-        return True
-    return parameter.name in ("ctx", "context") and parameter.annotation is inspect.Parameter.empty
-
-
-def context_only(function: Callable[..., Any], context: str | None) -> Invoke:
-    """Call a function that looks at no input."""
-    if context is None:
-        return lambda attempt: function()
-    return lambda attempt: function(**{context: Context(attempt)})
-
-
-def whole_input(function: Callable[..., Any], context: str | None) -> Invoke:
-    """Call a function with the input as one mapping."""
-    if context is None:
-        return lambda attempt: function(input=attempt.input())
-    return lambda attempt: function(**{context: Context(attempt), "input": attempt.input()})
-
-
-def by_key(function: Callable[..., Any], context: str | None, keys: list[inspect.Parameter]) -> Invoke:
-    """Call a function with the input's values of its parameters' names."""
-    named = [key for key in keys if key.kind is not inspect.Parameter.VAR_KEYWORD]
-    takes_rest = len(named) < len(keys)
-    known = {key.name for key in named}
-    required = {key.name for key in named if key.default is inspect.Parameter.empty}
-
-    def invoke(attempt: CallPort) -> Any:
-        values: Mapping[str, Any] = attempt.input()
-        for name in required:
-            if name not in values:
-                raise InvalidInput(f"the input lacks {name!r}, which the handler requires")
-        arguments = {name: value for name, value in values.items() if takes_rest or name in known}
-        if context is not None:
-            arguments[context] = Context(attempt)
-        return function(**arguments)
-
-    return invoke

@@ -88,7 +88,7 @@ class Runner:
         self._broken = broken
         self._ready: deque[Attempt] = deque()
         self._new: list[Lane] = []
-        self._lanes: set[asyncio.Task[None]] = set()
+        self._lanes: dict[asyncio.Task[None], None] = {}  # in order
         self._driving = False
         self._width = 1
 
@@ -103,16 +103,16 @@ class Runner:
         """Cancel whatever still runs and wait for it, except for threads."""
         self._ready.clear()
         while self._lanes:
-            for task in self._lanes:
+            for task in list(self._lanes):
                 task.cancel()
-            await asyncio.wait(self._lanes)
+            await asyncio.wait(list(self._lanes))
 
     def _open_lanes(self) -> None:
         """Open lanes for what is ready: one, and more with each round in which all lanes got stuck in an await."""
         for _ in range(min(self._width, len(self._ready))):
             lane = Lane()
             lane.task = self._loop.create_task(self._run_lane(lane), name="attempts")
-            self._lanes.add(lane.task)
+            self._lanes[lane.task] = None
             lane.task.add_done_callback(self._lane_done)
             self._new.append(lane)
         self._loop.call_soon(self._look_at_lanes)
@@ -133,7 +133,7 @@ class Runner:
             self._driving = False
 
     def _lane_done(self, task: asyncio.Task[None]) -> None:
-        self._lanes.discard(task)
+        del self._lanes[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             self._broken(error)
 

@@ -20,7 +20,7 @@ from taskyard_worker.loops import Loops
 from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.registry import TaskRegistry
 from taskyard_worker.results import KeptResults, Spool
-from taskyard_worker.session import Identity, Session
+from taskyard_worker.session import Identity, Load, Session
 from taskyard_worker.stopping import DEFAULT_GRACE_S, KILL_MARGIN_S
 from taskyard_worker.watchdog import Watchdog, Watched
 from taskyard_worker.work import Places, Work
@@ -51,6 +51,8 @@ class Runtime:
         wall: Unix time in milliseconds.
         log: The worker's own log.
         drain_grace_s: How long running attempts may go on once the worker drains, in seconds.
+        metrics: Counts; made here when None.
+        load: Returns the host's load average of one minute and the worker's resident memory in MiB.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Runtime:
         log: Logger,
         drain_grace_s: float = DEFAULT_GRACE_S,
         metrics: WorkerMetrics | None = None,
+        load: Callable[[], Load] = lambda: (0.0, 0),
     ) -> None:
         loop = asyncio.get_running_loop()
         self.metrics = metrics or WorkerMetrics()
@@ -102,6 +105,7 @@ class Runtime:
             log=log,
             drain=self.drain,
             wake=wake,
+            load=load,
         )
         self._loop = loop
         self._loops = Loops()

@@ -6,13 +6,10 @@ Four loops, each of which ends only with an error that must stop the worker. Wha
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-
-import psutil
 
 from taskyard.v1.workers_pb2 import AppendLogsRequest, DeregisterRequest, HeartbeatRequest, RegisterRequest
 from taskyard_worker.backoff import Backoff
@@ -21,6 +18,8 @@ from taskyard_worker.link import Link, LinkError, WorkerStream
 from taskyard_worker.logbook import LogBook
 from taskyard_worker.logs import Logger
 from taskyard_worker.work import Work
+
+Load = tuple[float, int]
 
 HEARTBEAT_S = 10.0
 """Until the scheduler says how often."""
@@ -71,6 +70,8 @@ class Session:
         wall: Unix time in milliseconds.
         log: The worker's own log.
         drain: Called when the scheduler asks the worker to drain.
+        wake: Set when the worker has something to send.
+        load: Returns the host's load average of one minute and the worker's resident memory in MiB.
 
     Attributes:
         frames_sent: Frames sent since the start; for the watchdog.
@@ -92,6 +93,7 @@ class Session:
         log: Logger,
         drain: Callable[[], None],
         wake: asyncio.Event,
+        load: Callable[[], Load],
     ) -> None:
         self.frames_sent = 0
         self.beats = 0
@@ -115,7 +117,7 @@ class Session:
         self._interval_s = HEARTBEAT_S
         self._stream: WorkerStream | None = None
         self._stream_since = 0.0
-        self._process = psutil.Process()
+        self._load = load
 
     @property
     def connected(self) -> bool:
@@ -263,11 +265,12 @@ class Session:
 
     async def _beat(self) -> None:
         since, tokens = self._work.loop.time(), list(self._work.held_tokens())
+        cpu_usage, memory_mb = self._load()
         request = HeartbeatRequest(
             worker_id=self._identity.worker_id,
             active_tasks=self._work.active,
-            cpu_usage=os.getloadavg()[0],
-            memory_mb=self._process.memory_info().rss // (1024 * 1024),
+            cpu_usage=cpu_usage,
+            memory_mb=memory_mb,
             timestamp=self._wall(),
             session_epoch=self._epoch,
             attempt_tokens=tokens,

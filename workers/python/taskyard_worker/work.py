@@ -137,8 +137,10 @@ class Work:
         isolation, elapsed = self._isolation, self.loop.time() - since
         if isolation is None:
             return
-        for token in self._exclusive.keys() & set(tokens):
-            attempt = self._exclusive[token]
+        for token in tokens:
+            attempt = self._exclusive.get(token)
+            if attempt is None:
+                continue
             isolation.renew(token, attempt.assignment.lease_ms / 1000 - elapsed)
             self._release(attempt)
 

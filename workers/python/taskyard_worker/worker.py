@@ -9,11 +9,13 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib import metadata
 from random import Random
+
+import psutil
 
 from taskyard_worker.builtins import builtin_handlers, offered
 from taskyard_worker.endpoints import Endpoints
@@ -27,7 +29,7 @@ from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.processes import ProcessHost
 from taskyard_worker.registry import TaskRegistry, default_registry
 from taskyard_worker.runtime import Runtime, Storage
-from taskyard_worker.session import Identity
+from taskyard_worker.session import Identity, Load
 from taskyard_worker.settings import SettingsError, WorkerSettings
 from taskyard_worker.spool import FileSpool
 from taskyard_worker.supervision import Supervision
@@ -133,6 +135,7 @@ class Worker:
             log=log,
             drain_grace_s=settings.drain_grace_s,
             metrics=metrics,
+            load=measure_load(),
         )
 
     async def _serve_http(self, metrics: WorkerMetrics, stack: AsyncExitStack) -> int:
@@ -180,6 +183,12 @@ def open_storage(home: Home, log: Logger) -> Storage:
         raise DataDirectoryError(
             f"{home.path} cannot be used: {error.strerror or error}; name another directory in TASKYARD_DATA"
         ) from error
+
+
+def measure_load() -> Callable[[], Load]:
+    """Return what tells the load average of one minute and the resident memory of this process in MiB."""
+    process = psutil.Process()
+    return lambda: (os.getloadavg()[0], process.memory_info().rss // (1024 * 1024))
 
 
 def wall_ms() -> int:

@@ -437,7 +437,7 @@ async def test_heartbeats_list_every_attempt_held(registry: TaskRegistry) -> Non
         beat = link.heartbeats[-1]
         assert set(beat.attempt_tokens) == {"runs", "ended"}
         assert (beat.worker_id, beat.session_epoch, beat.active_tasks) == ("worker-1", 1, 1)
-        assert beat.memory_mb > 0
+        assert (beat.cpu_usage, beat.memory_mb) == (0.5, 64)
 
 
 async def test_a_heartbeat_that_is_not_ok_opens_another_stream(registry: TaskRegistry) -> None:

@@ -313,6 +313,7 @@ async def working(
         wall=wall_ms,
         log=log,
         drain_grace_s=drain_grace_s,
+        load=lambda: (0.5, 64),
     )
     task = asyncio.create_task(runtime.run(), name="worker under test")
     try:
