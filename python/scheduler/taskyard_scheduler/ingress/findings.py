@@ -14,15 +14,16 @@ VIOLATIONS_LIMIT = 20
 class Findings:
     """Violations of one message, in the order in which they were found; at most 20 are kept.
 
-    For the items of a list `items` names the list; then each item sets `place`, and fields begin with
-    `items[place].`.
+    For the items of a list `items` is the list's path; each item sets `place`, and fields begin with `items[place].`.
+    Items that have a name of their own set `subject` as well, such as `step 'a'`: sentences begin with it.
     """
 
-    __slots__ = ("_items", "place", "violations")
+    __slots__ = ("_items", "place", "subject", "violations")
 
     def __init__(self, items: str = "") -> None:
         self._items = items
         self.place = 0
+        self.subject = ""
         self.violations: list[Violation] = []
 
     def add(self, field: str, sentence: str | None) -> bool:
@@ -30,7 +31,8 @@ class Findings:
         if sentence is None:
             return False
         if not self.full:
-            self.violations.append(Violation(self.path(field), sentence))
+            told = f"{self.subject}: {sentence}" if self.subject else sentence
+            self.violations.append(Violation(self.path(field), told))
         return True
 
     def path(self, field: str) -> str:
@@ -40,9 +42,7 @@ class Findings:
     def extend(self, violations: Iterable[Violation], prefix: str = "") -> None:
         """Takes in violations whose fields lie below a path."""
         for violation in violations:
-            if self.full:
-                return
-            self.violations.append(Violation(self.path(prefix + violation.field), violation.description))
+            self.add(prefix + violation.field, violation.description)
 
     @property
     def full(self) -> bool:

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.dag import Graph, TriggerRule, validate
 from taskyard_core.names import check_step_id
-from taskyard_core.records import Policy
 from taskyard_core.templates import (
-    Scope,
     Template,
     TemplateError,
     ValueTemplate,
     check,
     check_workflow,
-    compile_text,
-    compile_value,
 )
 from taskyard_core.violations import Violation, cut
-from taskyard_core.workflow import StepPlan, WorkflowVersion
-from taskyard_scheduler.ingress import json_text
-from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_core.workflow import WorkflowVersion
+from taskyard_scheduler.ingress.findings import Findings, outside
 from taskyard_scheduler.ingress.merging import merge_definitions
-from taskyard_scheduler.ingress.policies import parts_of, read_policy
-from taskyard_scheduler.ingress.tasks import PRIORITY, not_found, size_fault
+from taskyard_scheduler.ingress.steps import StepReader, read_json, read_value
+from taskyard_scheduler.ingress.tasks import not_found
 from taskyard_scheduler.ingress.texts import (
     DESCRIPTION_LIMIT,
     name_fault,
-    params_fault,
     text_fault,
-    type_fault,
 )
 
 __all__ = ["compile_stored", "content_hash", "merge_definitions", "read_workflow"]
@@ -52,7 +45,6 @@ _RULES: Final = {
     workflows_pb2.TRIGGER_RULE_ONE_FAILED: TriggerRule.ONE_FAILED,
     workflows_pb2.TRIGGER_RULE_NONE_FAILED: TriggerRule.NONE_FAILED,
 }
-_NOWHERE: Final = Scope({}, {}, "", 1, "")
 
 
 def read_workflow(tenant: str, workflow: workflows_pb2.Workflow, definitions: Definitions) -> WorkflowVersion:
@@ -69,7 +61,8 @@ def read_workflow(tenant: str, workflow: workflows_pb2.Workflow, definitions: De
     findings = Findings()
     for place, step in enumerate(workflow.steps):
         if step.task_name and step.task_name not in definitions:
-            findings.add(f"{_at(place)}.task_name", f"step {cut(step.id)}: {not_found(step.task_name, definitions)}")
+            sentence = f"step {cut(step.id)}: {not_found(step.task_name, definitions)}"
+            findings.add(f"{PATH}.steps[{place}].task_name", sentence)
     return _Reader(findings).read(tenant, merge_definitions(workflow, definitions))
 
 
@@ -95,26 +88,11 @@ def content_hash(workflow: workflows_pb2.Workflow) -> bytes:
 
 
 @dataclass(slots=True)
-class _Work:
-    """What a step is to do, compiled."""
-
-    params: tuple[tuple[str, Template], ...] = ()
-    constant_params: str | None = ""
-    input: ValueTemplate | None = None
-    constant_input: str | None = ""
-
-    def templates(self) -> Iterator[Template | ValueTemplate]:
-        yield from (template for _, template in self.params if not template.is_constant)
-        if self.input is not None and not self.input.is_constant:
-            yield self.input
-
-
-@dataclass(slots=True)
 class _Reader:
     """Reads one workflow whose definitions are merged in; goes on after a fault, so that all are named at once."""
 
     findings: Findings
-    templates: list[tuple[int, Template | ValueTemplate]] = field(default_factory=list)
+    templates: Sequence[tuple[int, Template | ValueTemplate]] = ()
 
     def read(self, tenant: str, workflow: workflows_pb2.Workflow) -> WorkflowVersion:
         findings = self.findings
@@ -125,8 +103,12 @@ class _Reader:
             findings.add(f"{PATH}.steps", f"{len(workflow.steps):,} steps are outside 1 to {STEPS_LIMIT:,}; {way}")
             findings.raise_any()
         inputs = self._inputs(workflow)
-        steps = tuple(self._step(place, step) for place, step in enumerate(workflow.steps))
-        output = self._value(workflow.output_json, f"{PATH}.output_json", "") if workflow.output_json else None
+        reader = StepReader(f"{PATH}.steps", findings)
+        steps = tuple(reader.read(place, step) for place, step in enumerate(workflow.steps))
+        self.templates = reader.templates
+        output = None
+        if workflow.output_json:
+            output = read_value(workflow.output_json, f"{PATH}.output_json", findings, an_object=False)
         graph = self._graph(workflow)
         self._check_references(graph, workflow, dict(inputs), output)
         findings.raise_any()
@@ -149,94 +131,9 @@ class _Reader:
                 findings.add(f"{path}.name", f"{cut(each.name)} is declared twice; rename or remove one of the two")
             findings.add(f"{path}.description", text_fault(each.description, DESCRIPTION_LIMIT))
             if each.default_json:
-                self._json(each.default_json, f"{path}.default_json", f"input {cut(each.name)}")
+                read_json(each.default_json, f"{path}.default_json", findings, an_object=False)
             inputs[each.name] = each.default_json or None
         return tuple(inputs.items())
-
-    def _step(self, place: int, step: workflows_pb2.WorkflowStep) -> StepPlan:
-        findings, path = self.findings, _at(place)
-        if findings.full:
-            return StepPlan(step.id, step.task_type)
-        who = f"step {cut(step.id)}"
-        findings.add(f"{path}.id", check_step_id(step.id))
-        if not step.task_type and not step.task_name:
-            findings.add(f"{path}.task_type", f"{who} names neither a task type nor a definition; give one of them")
-        elif step.task_type:
-            findings.add(f"{path}.task_type", _told(who, type_fault(step.task_type)))
-        findings.add(f"{path}.description", _told(who, text_fault(step.description, DESCRIPTION_LIMIT)))
-        if step.HasField("priority"):
-            findings.add(f"{path}.priority", _told(who, outside(step.priority, 1, 10)))
-        policy, stored = self._policy(step, path)
-        work = self._work(step, path, who)
-        self.templates += [(place, template) for template in work.templates()]
-        return StepPlan(
-            step.id,
-            step.task_type,
-            step.task_name,
-            step.priority if step.HasField("priority") else PRIORITY,
-            policy,
-            stored,
-            work.params,
-            work.input,
-            work.constant_params,
-            work.constant_input,
-        )
-
-    def _policy(self, step: workflows_pb2.WorkflowStep, path: str) -> tuple[Policy, str]:
-        read = read_policy(parts_of(step))
-        if read.violations:
-            self.findings.extend(read.violations, f"{path}.")
-        return read.policy, read.stored
-
-    def _work(self, step: workflows_pb2.WorkflowStep, path: str, who: str) -> _Work:
-        work = _Work()
-        if step.params:
-            params = {name: step.params[name] for name in sorted(step.params)}
-            fault = params_fault(params)
-            if fault:
-                self.findings.add(member(f"{path}.params", fault[0]), _told(who, fault[1]))
-            work.params = tuple(self._params(params, path))
-            constant = all(template.is_constant for _, template in work.params)
-            texts = {name: template.literal for name, template in work.params}
-            work.constant_params = json_text.dump_texts(texts) if constant else None
-        if step.input_json:
-            work.input = self._value(step.input_json, f"{path}.input_json", who)
-            if work.input is not None:
-                constant = work.input.is_constant
-                work.constant_input = json_text.dump(work.input.render(_NOWHERE)) if constant else None
-        self.findings.add(f"{path}.params", _told(who, size_fault(work.constant_params or "", step.input_json)))
-        return work
-
-    def _params(self, params: Mapping[str, str], path: str) -> Iterator[tuple[str, Template]]:
-        for name, source in params.items():
-            try:
-                yield name, compile_text(source, member(f"{path}.params", name))
-            except TemplateError as error:
-                self.findings.extend(error.violations)
-
-    def _value(self, text: str, path: str, who: str) -> ValueTemplate | None:
-        """Reads JSON whose strings may be templates; a step's must be an object."""
-        value = self._json(text, path, who, an_object=bool(who))
-        if value is None and text.strip() != "null":
-            return None
-        try:
-            return compile_value(value, path)
-        except TemplateError as error:
-            self.findings.extend(error.violations)
-            return None
-
-    def _json(self, text: str, path: str, who: str, *, an_object: bool = False) -> object:
-        if json_text.exceeds(text, json_text.INPUT_BYTES):
-            self.findings.add(
-                path,
-                _told(who, f"{len(text):,} characters are more than 4 MiB; pass large data by reference"),
-            )
-            return None
-        try:
-            return json_text.parse_object(text) if an_object else json_text.parse(text)
-        except json_text.NotJson as error:
-            self.findings.add(path, _told(who, str(error)))
-            return None
 
     def _graph(self, workflow: workflows_pb2.Workflow) -> Graph | None:
         bare = [(step.id, tuple(step.needs)) for step in workflow.steps]
@@ -248,7 +145,7 @@ class _Reader:
             if rule is None:
                 names = ", ".join(each.name.removeprefix("TRIGGER_RULE_") for each in _NAMED)
                 sentence = f"step {cut(step.id)}: {step.trigger_rule} is no trigger rule; choose one of {names}"
-                self.findings.add(f"{_at(place)}.trigger_rule", sentence)
+                self.findings.add(f"{PATH}.steps[{place}].trigger_rule", sentence)
             rules.append(rule or TriggerRule.ALL_SUCCESS)
         if found:
             return None
@@ -291,11 +188,3 @@ def _secrets(template: Template | ValueTemplate) -> Iterator[Violation]:
             if reference.secret is not None:
                 sentence = "this scheduler keeps no secrets; let the worker read it from its own environment"
                 yield from TemplateError(text.field, text.source, reference.position, sentence).violations
-
-
-def _at(place: int) -> str:
-    return f"{PATH}.steps[{place}]"
-
-
-def _told(who: str, said: str | None) -> str | None:
-    return f"{who}: {said}" if said and who else said
