@@ -156,7 +156,8 @@ def to_queue(c: Cluster, instance: Instance, *, keep_place: bool) -> None:
     instance.not_before = None
     instance.queued_at = c.now
     if not keep_place:
-        instance.order_key = order_key(c.now, instance.priority)
+        # Never the same key again: the queue may still hold a dead entry under it.
+        instance.order_key = max(order_key(c.now, instance.priority), instance.order_key + 1)
     c.enqueue(instance)
 
 

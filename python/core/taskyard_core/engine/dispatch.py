@@ -13,10 +13,9 @@ from taskyard_core.records import ASSIGNED, IN_FLIGHT, Instance
 
 def dispatch(c: Cluster) -> None:
     """Assigns every waiting task that a worker has room for, in order of the tasks' keys over all queues."""
-    if c.starved and c.fleet_version != c.fleet.version:
-        c.active.update(c.starved)
-        c.starved.clear()
-    c.fleet_version = c.fleet.version
+    if c.fleet_version != c.fleet.version:
+        _look_again(c)
+        c.fleet_version = c.fleet.version
     if not c.active:
         return
     heads = []
@@ -33,6 +32,18 @@ def dispatch(c: Cluster) -> None:
             heappop(heads)
         else:
             heapreplace(heads, (following.order_key, number, queue))
+
+
+def _look_again(c: Cluster) -> None:
+    """A class of workers came or went: whatever waits may have other workers to go to than those it waits for."""
+    for klass in c.fleet.classes.values():
+        klass.waiters.clear()
+    c.active.update(c.starved)
+    c.starved.clear()
+    for queue in c.queues.values():
+        if queue.waiting:
+            queue.waiting = False
+            c.active[queue] = None
 
 
 def _serve(c: Cluster, queue: ReadyQueue, *, alone: bool) -> Instance | None:

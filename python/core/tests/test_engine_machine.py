@@ -1,0 +1,616 @@
+"""The engine against a model too simple to be wrong, through any order of events, faults and recoveries.
+
+The model knows what was accepted, what workers told, and the committed rows; the rest is looked at afresh each time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from enginekit import START_MS, TENANT, FakeWorker, Lab, retrying, task
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from taskyard_core import ready
+from taskyard_core.dag import StepState, TriggerRule
+from taskyard_core.engine import Batch
+from taskyard_core.engine.effects import RECORDED, Ack
+from taskyard_core.engine.events import (
+    Accepted,
+    Cancel,
+    CancelRun,
+    Deregister,
+    Hello,
+    NewRun,
+    NewTask,
+    Refused,
+    Register,
+    Result,
+    Retry,
+    StartRuns,
+    StreamClosed,
+    Submit,
+    WorkerFrame,
+)
+from taskyard_core.engine.retries import step_state
+from taskyard_core.records import (
+    ASSIGNED,
+    CANCELLING,
+    ENDED,
+    IN_FLIGHT,
+    PENDING,
+    QUEUED,
+    READY,
+    RUNNING,
+    Instance,
+    RunState,
+    TaskState,
+    instance_row,
+)
+from taskyard_core.selectors import Selector
+from taskyard_core.transitions import WorkerState
+
+S = TaskState
+SMALL_HEAD = 6
+"""Ready queues spill here beyond so few, so that spilling is nothing rare."""
+
+TASKS = (
+    {"policy_parts": {}},
+    {"policy_parts": {"retry": retrying(2, 500)}, "task_type": "b"},
+    {"policy_parts": {"retry": retrying(3, 0), "exclusive": True}, "task_type": "b"},
+    {"policy_parts": {"selector": "zone=x"}},
+    {"policy_parts": {"cpu_millis": 600, "queued_ms": 20_000}},
+    {"policy_parts": {"total_ms": 90_000, "retry": retrying(5, 2_000)}},
+    {"policy_parts": {"run_ms": 3_000, "start_ms": 1_000}, "priority": 1},
+)
+WORKERS = (
+    {"types": ("*",), "slots": 2},
+    {"types": ("*",), "slots": 1, "labels": {"zone": "x"}, "cpu_millis": 1_000},
+    {"types": ("b",), "slots": 3},
+    {"types": ("noop",), "slots": 2, "cpu_millis": 1_000},
+)
+STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
+WAITS = (0, 1, 15, 400, 1_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
+RUN_STEPS = (
+    ("a", [], {}),
+    ("b", ["a"], {"retry": retrying(1), "params": {"x": "${steps.a.output.v}"}}),
+    ("c", ["a"], {"rule": "all_done"}),
+    ("d", ["b", "c"], {"rule": "one_failed"}),
+    ("e", ["b", "c"], {"rule": "none_failed"}),
+    ("f", ["d", "e"], {"rule": "one_success"}),
+)
+picks = st.integers(0, 1_000)
+
+
+class PostedWorker(FakeWorker):
+    """A worker whose words and frames travel: each stream keeps its order, all else may overtake."""
+
+    inbox: list[tuple[object, Any]]
+
+    def deliver(self, stream: object, going: Any) -> None:
+        self.inbox.append((stream, going))
+
+    def read(self) -> None:
+        """Takes in the oldest frame."""
+        super().deliver(*self.inbox.pop(0))
+
+
+class PostLab(Lab):
+    """A lab in which workers' events wait to be delivered."""
+
+    def __init__(self) -> None:
+        self.mail: dict[object, list[Any]] = {}
+        self.posting = True
+        super().__init__()
+
+    def handle(self, event: Any) -> Any:
+        stream = getattr(event, "stream", None)
+        if self.posting and stream is not None and isinstance(event, Hello | WorkerFrame | StreamClosed):
+            self.mail.setdefault(stream, []).append(event)
+            return 0
+        return super().handle(event)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Random histories."""
+
+    @initialize(seed=st.integers(0, 1_000))
+    def begin(self, seed: int) -> None:
+        self.head_limit = ready.HEAD_LIMIT
+        ready.HEAD_LIMIT = SMALL_HEAD
+        self.lab = PostLab()
+        self.lab.random.seed(seed)
+        self.lab.plan("wf", RUN_STEPS)
+        self.sealed: Batch | None = None
+        self.operations: list[tuple[Any, list[str]]] = []  # events whose rows are read, and what they pinned
+        self.pinned: list[str] = []  # by events that are handled and not committed yet
+        self.accepted: set[str] = set()
+        self.runs: set[str] = set()
+        self.reopened: set[str] = set()
+        self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
+        self.recorded: Counter[tuple[str, str]] = Counter()
+        self.retried: set[str] = set()  # since the last commit
+        self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
+
+    # Clients.
+
+    @rule(kind=st.sampled_from(TASKS), count=st.integers(1, 4), request=st.none() | st.integers(0, 5))
+    def submit(self, kind: dict[str, Any], count: int, request: int | None) -> None:
+        tasks: list[NewTask | Refused] = []
+        for n in range(count):
+            parts = {name: value for name, value in kind.items() if name != "policy_parts"}
+            new = task(**parts, **kind["policy_parts"])
+            if request is not None:
+                new.request_id, new.request_hash = f"{request}-{n}", b"0" * 15 + bytes([TASKS.index(kind)])
+            tasks.append(new)
+        self.lab.engine.handle(Submit("submit", TENANT, tasks), self.lab.now)
+
+    @rule()
+    def start_run(self) -> None:
+        self.lab.engine.handle(StartRuns("run", TENANT, [NewRun("wf", 1)]), self.lab.now)
+
+    @rule(pick=picks, again=st.booleans())
+    def ask_about(self, pick: int, again: bool) -> None:
+        """A caller wants an instance cancelled or retried: it is pinned and its rows are read."""
+        ids = sorted(self.lab.tables.instances)
+        if not ids:
+            return
+        id = ids[pick % len(ids)]
+        c, tables = self.lab.engine.cluster, self.lab.tables
+        c.pin(id)
+        row = c.instances.get(id) or tables.instance(id)
+        event: Any = Retry("retry", id, row) if again else Cancel("cancel", id, "enough", row)
+        pins = [id]
+        if again and row.run_id:
+            c.pin(row.run_id)
+            pins.append(row.run_id)
+            if row.run_id not in c.runs:
+                event.run_row = tables.run_row(row.run_id)
+                event.run_instances = tables.steps(row.run_id)
+        self.operations.append((event, pins))
+
+    @precondition(lambda self: self.operations)
+    @rule(pick=picks)
+    def act_on(self, pick: int) -> None:
+        """The rows are read: the event is handled."""
+        event, pins = self.operations.pop(pick % len(self.operations))
+        self.lab.engine.handle(event, self.lab.now)
+        self.pinned += pins
+        reply, value = self.lab.engine.cluster.batch.answers[-1]
+        assert reply == event.reply
+        if isinstance(event, Retry) and not isinstance(value, Refused):
+            self.retried.add(event.task_id)
+            instance = self.lab.engine.cluster.find(event.task_id)
+            assert instance is not None
+            self.reopened.add(instance.run_id)
+
+    @rule(pick=picks)
+    def cancel_run(self, pick: int) -> None:
+        live = sorted(self.lab.engine.cluster.runs)
+        if live:
+            self.lab.engine.handle(CancelRun("cancel", live[pick % len(live)], "enough"), self.lab.now)
+
+    # Workers.
+
+    @rule(pick=st.integers(0, len(WORKERS) - 1))
+    def register(self, pick: int) -> None:
+        worker = self.lab.workers.get(f"w{pick}")
+        if worker is None:
+            shape = dict(WORKERS[pick])
+            made = self.lab.make_worker(f"w{pick}", *shape.pop("types"), **shape)
+            worker = PostedWorker(self.lab, made.id, made.registration)
+            worker.inbox = []
+            self.lab.workers[worker.id] = worker
+        self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+
+    def _worker(self, pick: int) -> PostedWorker | None:
+        known = [worker for worker in self.lab.workers.values() if worker.epoch]
+        return known[pick % len(known)] if known else None  # type: ignore[return-value]
+
+    @rule(pick=picks)
+    def open_stream(self, pick: int) -> None:
+        worker = self._worker(pick)
+        if worker is not None:
+            worker.hello()
+
+    @rule(pick=picks)
+    def break_stream(self, pick: int) -> None:
+        worker = self._worker(pick)
+        if worker is not None and worker.stream is not None:
+            worker.drop_stream()
+
+    @rule(pick=picks)
+    def read_frame(self, pick: int) -> None:
+        waiting = [w for w in self.lab.workers.values() if w.inbox]  # type: ignore[attr-defined]
+        if waiting:
+            waiting[pick % len(waiting)].read()  # type: ignore[attr-defined]
+
+    @rule(pick=picks)
+    def read_all(self, pick: int) -> None:
+        worker = self._worker(pick)
+        while worker is not None and worker.inbox:
+            worker.read()
+        if worker is not None and worker.stream is not None:
+            worker.frame()
+
+    @rule(pick=picks, which=picks)
+    def start(self, pick: int, which: int) -> None:
+        worker = self._worker(pick)
+        if worker is not None and worker.held and worker.stream is not None:
+            worker.start(sorted(worker.held)[which % len(worker.held)])
+
+    @rule(pick=picks, which=picks, status=st.sampled_from(STATUSES), kind=st.sampled_from(("", "INVALID_INPUT")))
+    def finish(self, pick: int, which: int, status: int, kind: str) -> None:
+        worker = self._worker(pick)
+        if worker is None or not worker.held or worker.stream is None:
+            return
+        id = sorted(worker.held)[which % len(worker.held)]
+        output = '{"v": 1}' if which % 2 else ""
+        self.told.append((worker.id, worker.finish(id, status, error_kind=kind, output_json=output)))
+
+    @rule(pick=picks, which=picks, data=st.text(max_size=3))
+    def checkpoint(self, pick: int, which: int, data: str) -> None:
+        worker = self._worker(pick)
+        if worker is not None and worker.held and worker.stream is not None:
+            worker.checkpoint(sorted(worker.held)[which % len(worker.held)], which % 3 + 1, data)
+
+    @precondition(lambda self: self.told)
+    @rule(pick=picks, other=st.booleans())
+    def tell_again(self, pick: int, other: bool) -> None:
+        """A result comes twice, late, or from a worker that never had the task."""
+        id, result = self.told[pick % len(self.told)]
+        worker = self._worker(pick) if other else self.lab.workers[id]
+        if worker is not None:
+            self.lab.engine.handle(
+                WorkerFrame(worker.id, worker.epoch, results=[result], reply="acks"), self.lab.now
+            )
+
+    @rule(pick=picks, all_of_them=st.booleans())
+    def beat(self, pick: int, all_of_them: bool) -> None:
+        worker = self._worker(pick)
+        if worker is not None:
+            worker.beat(*([] if all_of_them else sorted(worker.held)[:1]))
+
+    @rule(pick=picks)
+    def drain(self, pick: int) -> None:
+        worker = self._worker(pick)
+        if worker is not None and worker.stream is not None:
+            worker.frame(draining=True)
+
+    @rule(pick=picks)
+    def deregister(self, pick: int) -> None:
+        worker = self._worker(pick)
+        if worker is not None:
+            worker.stream = None
+            worker.held.clear()
+            self.lab.engine.handle(Deregister("left", worker.id, worker.epoch), self.lab.now)
+
+    @rule(pick=picks)
+    def restart_worker(self, pick: int) -> None:
+        """A worker is killed: it forgets what it held and keeps its spool."""
+        worker = self._worker(pick)
+        if worker is not None:
+            worker.held.clear()
+            worker.stream = None
+            worker.epoch = 0
+            self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+
+    # The network, time, the database.
+
+    @rule(pick=picks, count=st.integers(1, 5))
+    def deliver(self, pick: int, count: int) -> None:
+        for _ in range(count):
+            streams = [stream for stream, posted in self.lab.mail.items() if posted]
+            if not streams:
+                return
+            event = self.lab.mail[streams[pick % len(streams)]].pop(0)
+            self.lab.engine.handle(event, self.lab.now)
+
+    @rule(ms=st.sampled_from(WAITS))
+    def tick(self, ms: int) -> None:
+        self.lab.now += ms
+        self.lab.engine.tick(self.lab.now)
+
+    @precondition(lambda self: self.sealed is None)
+    @rule()
+    def seal(self) -> None:
+        self.sealed = self.lab.seal()
+        self._check_dispatch_is_complete()
+
+    @precondition(lambda self: self.sealed is not None)
+    @rule()
+    def commit(self) -> None:
+        batch = self.sealed
+        assert batch is not None
+        self.sealed = None
+        for id in self.pinned:
+            self.lab.engine.cluster.unpin(id)
+        self.pinned.clear()
+        self._apply(batch)
+        self.lab.carry_out(batch)
+        self._note_answers(batch)
+        self.lab.refill(limit=4)
+
+    @rule()
+    def settle(self) -> None:
+        for _ in range(3):
+            if self.sealed is not None:
+                self.commit()
+            self.seal()
+            self.commit()
+
+    @rule(written=st.booleans())
+    def crash(self, written: bool) -> None:
+        """The leader dies, before or just after the commit in flight was written; nobody was told of it."""
+        if self.sealed is not None and written:
+            self._apply(self.sealed)
+        self.sealed = None
+        self.operations.clear()
+        self.pinned.clear()
+        self.retried.clear()
+        self.lab.mail.clear()
+        for worker in self.lab.workers.values():
+            worker.inbox.clear()  # type: ignore[attr-defined]
+        self.lab.engine.seal()  # nothing of it is committed
+        done = len(self.lab.batches)
+        self.lab.recover()
+        for batch in self.lab.batches[done:]:
+            self._note_answers(batch)
+        self.before = {id: dict(values) for id, values in self.lab.tables.instances.items()}
+
+    # What must hold of what is committed.
+
+    def _apply(self, batch: Batch) -> None:
+        tables = self.lab.tables
+        if batch.changes.revision:
+            tables.commit(batch.changes)
+        for id, before in self.before.items():
+            self._check_row(id, before, tables.instances.get(id))
+        self.before = {id: dict(values) for id, values in tables.instances.items()}
+        self.retried.clear()
+
+    def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None) -> None:
+        if after is None:
+            assert before["run_id"] in self.reopened, "an instance is gone"
+            return
+        assert after["attempt"] >= before["attempt"]
+        if before["phase"] == ENDED and id not in self.retried:
+            assert after == before, "an ended instance has changed"
+        if after["attempt"] == before["attempt"] and before["token"]:
+            assert after["token"] in ("", before["token"])
+
+    def _note_answers(self, batch: Batch) -> None:
+        for reply, value in batch.answers:
+            if isinstance(reply, PostedWorker):
+                reply.epoch = value.epoch
+            elif reply in ("submit", "run"):
+                known = self.accepted if reply == "submit" else self.runs
+                known.update(outcome.id for outcome in value if isinstance(outcome, Accepted))
+        acks: list[Ack] = [ack for going in batch.frames.values() for ack in going.acks]
+        acks += [ack for reply, value in batch.answers if reply == "acks" for ack in value]
+        for ack in acks:
+            if ack.outcome == RECORDED:
+                self.recorded[ack.task_id, ack.token] += 1
+                assert self.recorded[ack.task_id, ack.token] == 1, "a result is recorded twice"
+
+    def nothing_accepted_is_lost(self) -> None:
+        assert self.accepted <= set(self.lab.tables.instances)
+        assert self.runs <= set(self.lab.tables.runs)
+
+    def success_was_told(self) -> None:
+        told = {(result.task_id, result.token) for _, result in self.told if result.status == S.SUCCESS}
+        for id, row in self.lab.tables.instances.items():
+            assert row["state"] != S.SUCCESS or (id, row["token"]) in told
+
+    @invariant()
+    def all_holds(self) -> None:
+        """Everything that must hold after each step."""
+        if not hasattr(self, "lab"):
+            return
+        self.nothing_accepted_is_lost()
+        self.success_was_told()
+        self.ledgers_are_true()
+        self.queues_are_true()
+        self.every_live_instance_is_in_one_place()
+        self.nothing_waits_without_a_timer()
+        self.what_changed_is_marked()
+        self.steps_follow_their_rules()
+
+    # What must hold of memory.
+
+    def _instances(self) -> Iterator[Instance]:
+        return (i for i in self.lab.engine.cluster.instances.values() if i.phase != ENDED)
+
+    def ledgers_are_true(self) -> None:
+        c = self.lab.engine.cluster
+        held: dict[str, set[str]] = {id: set() for id in c.fleet.workers}
+        for instance in self._instances():
+            if instance.phase == IN_FLIGHT:
+                held[instance.worker_id].add(instance.id)
+        for id, worker in c.fleet.workers.items():
+            assert held[id] == set(worker.attempts)
+            assert worker.sent <= worker.credit_limit or worker.stream is None
+            assert len(worker.attempts) <= worker.registration.max_concurrency
+            policies = [instance.policy for instance in worker.attempts.values()]
+            assert worker.cpu == sum(policy.cpu_millis for policy in policies) <= worker.registration.cpu_millis
+        assert c.fleet.healthy == sum(w.state == WorkerState.HEALTHY for w in c.fleet.workers.values())
+        tokens = [i.token for i in self._instances() if i.phase == IN_FLIGHT]
+        assert all(tokens)
+        assert len(tokens) == len(set(tokens))
+
+    def queues_are_true(self) -> None:
+        c = self.lab.engine.cluster
+        waiting: Counter[tuple[str, str]] = Counter()
+        for instance in self._instances():
+            if instance.state == QUEUED:
+                waiting[instance.tenant, instance.queue] += 1
+        for name, queue in c.queues.items():
+            entries = [e[2] for e in queue.heap if ready._waits(e) and e[2].id in c.instances]
+            assert len({e.id for e in entries}) == len(entries) == waiting[name] == queue.live
+            assert queue.head_bytes == sum(ready._size(e) for e in entries)
+            if len(queue):
+                assert queue.spilled or queue in c.active or queue in c.starved or queue.waiting
+        assert all(name in c.queues for name in waiting)
+
+    def every_live_instance_is_in_one_place(self) -> None:
+        c = self.lab.engine.cluster
+        live: dict[str, tuple[int, str, str]] = {}
+        for id, row in self.lab.tables.instances.items():
+            live[id] = (row["phase"], row["tenant"], row["queue"])
+        for changed in (*c.settling, c.dirty, c.new) if self.sealed is not None else (c.dirty, c.new):
+            for id, instance in changed.items():
+                live[id] = (instance.phase, instance.tenant, instance.queue)
+        spilled: Counter[tuple[str, str]] = Counter()
+        for id, (phase, tenant, queue) in live.items():
+            if phase != ENDED and id not in c.instances:
+                assert phase == READY, f"{id} of phase {phase} is not in memory"
+                spilled[tenant, queue] += 1
+        for name, queue in c.queues.items():
+            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} are said to be spilled, {spilled[name]} are"
+            assert not queue.spilled or queue.floor is not None
+
+    def nothing_waits_without_a_timer(self) -> None:
+        c = self.lab.engine.cluster
+        for i in self._instances():
+            if i.state in (PENDING, RUNNING) or (i.state == ASSIGNED and not i.fencing):
+                assert i.id in c.timers, f"{i} has no timer"
+            if i.state == QUEUED and i.policy.waits:
+                assert i.id in c.timers, f"{i} has no timer"
+            if i.phase == IN_FLIGHT:
+                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, f"{i}: its lease has no timer"
+            if i.state == CANCELLING or i.fencing:
+                assert i.lease_until <= c.now + c.limits.lease_ms
+        for worker in c.fleet.workers.values():
+            assert worker.silence_key in c.timers
+            if worker.state in (WorkerState.HEALTHY, WorkerState.DRAINING, WorkerState.EXPECTED):
+                due = c.timers.deadline(worker.silence_key) or 1 << 62
+                assert due <= c.now + c.limits.silence_ms, f"{worker}: nobody would notice its silence"
+
+    def what_changed_is_marked(self) -> None:
+        c = self.lab.engine.cluster
+        if self.sealed is not None:
+            return
+        for id, instance in c.instances.items():
+            if id not in c.new and id not in c.dirty:
+                assert instance_row(instance) == self.lab.tables.row(id)[:-2], f"{instance} changed unnoticed"
+
+    def steps_follow_their_rules(self) -> None:
+        c = self.lab.engine.cluster
+        for run in c.runs.values():
+            states = []
+            for n in range(len(run.plan.steps)):
+                id = run.instance_ids.get(n)
+                instance = c.find(id) if id else None
+                if instance is None and id in self.lab.tables.instances:
+                    instance = self.lab.tables.instance(id)
+                states.append(StepState.WAITING if instance is None else StepState(step_state(instance)))
+            assert run.state != RunState.RUNNING or any(state <= 1 for state in states)
+            for n, state in enumerate(states):
+                wanted = expected(run.plan.graph.rules[n], [states[up] for up in run.plan.graph.upstream[n]])
+                if run.id in self.reopened or run.state == RunState.CANCELLING:
+                    assert wanted != StepState.READY or n in run.instance_ids or run.state == RunState.CANCELLING
+                elif wanted in (StepState.SKIPPED, StepState.UPSTREAM_FAILED, StepState.WAITING):
+                    assert state == wanted
+                else:
+                    assert n in run.instance_ids
+
+    def _check_dispatch_is_complete(self) -> None:
+        """After a pass nothing waits that somebody would take."""
+        c = self.lab.engine.cluster
+        for instance in self._instances():
+            if instance.state != QUEUED:
+                continue
+            queue = c.queues[instance.tenant, instance.queue]
+            for worker in c.fleet.workers.values():
+                has = worker.registration
+                takes = (
+                    worker.room() > 0
+                    and worker.fits(instance.policy)
+                    and instance.task_type not in worker.rejected
+                    and ("*" in has.capabilities or instance.task_type in has.capabilities)
+                    and Selector.parse(instance.policy.selector or "").matches(dict(has.labels))
+                )
+                assert not takes, f"{instance} waits although {worker} would take it; {queue.heap}"
+
+    def teardown(self) -> None:
+        if not hasattr(self, "lab"):
+            return
+        try:
+            self._run_to_the_end()
+        finally:
+            ready.HEAD_LIMIT = self.head_limit
+
+    def _run_to_the_end(self) -> None:
+        """With workers that do their work, everything ends: nothing can be stuck."""
+        self.crash(written=True)
+        lab = self.lab
+        lab.posting = False
+        lab.workers.clear()
+        for n in range(2):
+            lab.worker(f"end{n}", slots=5, labels={"zone": "x"}, cpu_millis=5_000)
+        for _ in range(400):
+            lab.settle()
+            while any(worker.held for worker in lab.workers.values()):
+                for worker in lab.workers.values():
+                    for id in list(worker.held):
+                        self.told.append((worker.id, worker.finish(id, S.SUCCESS, output_json='{"v": 1}')))
+                lab.settle()
+            for worker in lab.workers.values():
+                worker.beat()
+            if not lab.engine.cluster.live_count() and not lab.engine.cluster.runs:
+                break
+            lab.wait(5_000)
+        live = [i for i in lab.tables.instances.values() if i["phase"] != ENDED]
+        assert not live, f"stuck: {[(i['id'], TaskState(i['state']).name, i['worker_id']) for i in live]}"
+        assert all(run["ended_at"] is not None for run in lab.tables.runs.values())
+        assert lab.now >= START_MS
+
+
+def expected(rule: TriggerRule, upstream: list[StepState]) -> StepState:
+    """Decides as the rules are written down."""
+    failed = any(state in (StepState.FAILED, StepState.UPSTREAM_FAILED, StepState.CANCELLED) for state in upstream)
+    ended = all(state > StepState.READY for state in upstream)
+    if not upstream or (rule is TriggerRule.ALL_DONE and ended):
+        return StepState.READY
+    if rule is TriggerRule.ALL_DONE:
+        return StepState.WAITING
+    if rule is TriggerRule.ONE_SUCCESS:
+        if StepState.SUCCESS in upstream:
+            return StepState.READY
+        return StepState.WAITING if not ended else StepState.UPSTREAM_FAILED if failed else StepState.SKIPPED
+    if rule is TriggerRule.ONE_FAILED:
+        if StepState.FAILED in upstream or StepState.UPSTREAM_FAILED in upstream:
+            return StepState.READY
+        return StepState.SKIPPED if ended else StepState.WAITING
+    if failed:
+        return StepState.UPSTREAM_FAILED
+    if not ended:
+        return StepState.WAITING
+    skipped = StepState.SKIPPED in upstream and rule is TriggerRule.ALL_SUCCESS
+    return StepState.SKIPPED if skipped else StepState.READY
+
+
+EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "60"))
+
+
+def test_engine_machine() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        EngineMachine,
+        settings=settings(
+            max_examples=EXAMPLES, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+@pytest.mark.long
+def test_engine_machine_long() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        EngineMachine,
+        settings=settings(
+            max_examples=1_500, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
