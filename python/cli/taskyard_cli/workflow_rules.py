@@ -81,8 +81,6 @@ def _problems(error: jsonschema.ValidationError, document: Document) -> Iterator
     elif error.validator == "required":
         missing = next(key for key in wanted if key not in instance)
         yield _at(document, path, f"`{missing}` is missing; every {_thing(path)} has one")
-    elif error.validator == "propertyNames" or (error.parent and error.parent.validator == "propertyNames"):
-        yield _at(document, path, f"`{_short(error.instance)}` is no name; use letters, digits, `_`, `-`, `.`")
     else:
         yield _at(document, path, _sentence(error))
 

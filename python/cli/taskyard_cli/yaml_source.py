@@ -28,6 +28,9 @@ Path = tuple[str | int, ...]
 """Keys and indexes from the top to a value."""
 
 _TAG = "tag:yaml.org,2002:"
+_SCALARS = frozenset({"str", "null", "bool", "int", "float", "timestamp", "merge", "value"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_CHARACTER = "this escape is no character to YAML; write the character itself"
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -108,6 +111,10 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Problem:
         say = f"a plain value cannot begin with `{line[at.column : at.column + 1]}`; put it in quotes"
     if "mapping values are not allowed" in say:
         say = "a `:` stands where none can; put a text with `: ` in quotes, or check the indentation"
+    if "maximum nesting depth" in say:
+        say = f"is nested deeper than {MAX_DEPTH} levels"
+    if "escape code" in say:
+        say = _NO_CHARACTER
     if "undefined alias" in say:
         say = "this alias (`*name`) has no anchor (`&name`) above; put a text that begins with `*` in quotes"
     if error.context and error.context_mark and error.context_mark.line + 1 != (mark.line if mark else 0):
@@ -161,7 +168,7 @@ class _Reader:
             self._problem(node, path, "contains itself through an alias")
             return False
         if len(self._open) >= MAX_DEPTH:
-            self._problem(node, path, f"is nested deeper than {MAX_DEPTH} levels")
+            self._problem(node, (), f"is nested deeper than {MAX_DEPTH} levels")
             return False
         if id(node) in self._seen:
             self._repeated += len(node.value)
@@ -218,8 +225,11 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         text, kind = str(node.value), node.tag.removeprefix(_TAG)
-        if node.tag == kind or kind in {"binary", "set", "omap", "pairs"}:
+        if kind not in _SCALARS:
             self._problem(node, path, f"the tag `{node.tag}` is not understood here; leave it out")
+            return None
+        if not text.isprintable() and _SURROGATE.search(text):  # only the pure reader lets them through
+            self._problem(node, path, _NO_CHARACTER)
             return None
         if node.style:  # quoted or a block; a plain one has None, or "" when libyaml reads it
             return text
