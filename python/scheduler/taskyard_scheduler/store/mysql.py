@@ -41,6 +41,7 @@ _RETRIABLE: Final = frozenset({
     1157, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1614, 1637, 1836, 1927, 1969, 2002,
     2003, 2005, 2006, 2013, 2014, 2027, 2055, 3024, 3168, 4031,
 })  # fmt: skip
+_OF_A_ROW: Final = frozenset({1264, 1265, 1292, 1300, 1366, 1406, 3988})  # beyond what the driver sorts so
 _MISCONFIGURED: Final = {
     1044: "the user may not use this database: grant it",
     1045: "user or password is wrong: look at the database URL",
@@ -111,7 +112,9 @@ class MysqlDialect(Dialect):
             return StoreUnavailable(f"{self._where}: {_words(origin)}")
         if code in _MISCONFIGURED:
             return StoreError(f"{self._where}: {_MISCONFIGURED[code]} ({_words(origin)})")
-        return None
+        if isinstance(origin, pymysql.err.IntegrityError | pymysql.err.DataError) or code in _OF_A_ROW:
+            return None
+        return StoreError(f"{self._where}: {_words(origin)}")
 
 
 def _words(raised: pymysql.err.Error) -> str:

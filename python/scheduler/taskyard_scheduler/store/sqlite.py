@@ -32,6 +32,9 @@ _RETRIABLE: Final = frozenset({
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT,
 sqlite3.SQLITE_PROTOCOL, })  # fmt: skip
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_OF_A_ROW: Final = frozenset({
+    sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE,
+})  # fmt: skip
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full: make room, writing goes on by itself",
     sqlite3.SQLITE_IOERR: "the disk does not read or write: look at the system's log",
@@ -143,7 +146,7 @@ class SqliteDialect(Dialect):
             return StoreUnavailable(f"{self.path}: {_ADVICE.get(primary, 'try again')} ({origin})")
         if primary in _DAMAGED:
             return StoreError(f"{self.path} is damaged or no database ({origin}): restore it from a backup")
-        return None
+        return None if primary in _OF_A_ROW else StoreError(f"{self.path}: {origin}")
 
 
 def sqlite_store(path: Path, synchronous: Synchronous = "FULL") -> SqlStore:
