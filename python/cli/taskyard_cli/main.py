@@ -81,12 +81,18 @@ def _runs() -> typer.Typer:
     return group
 
 
-def _top(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"taskyard {installed_version('taskyard')}")
         raise typer.Exit
+
+
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Nothing is done here: what is common to all commands is in guard.py."""
 
 
 def main() -> None:

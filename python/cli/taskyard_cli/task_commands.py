@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -212,7 +213,8 @@ def _print_line(terminal: bool, line: pb.StoredLogLine) -> None:
     level = f"{line.content.level} " if line.content.level else ""
     text = f"{level}{line.content.text}"
     # A file gets exactly what was written; a terminal gets nothing that could drive it.
-    typer.echo(harmless(text) if terminal else text)
+    sys.stdout.write(f"{harmless(text) if terminal else text}\n")
+    sys.stdout.flush()
 
 
 def cancel(

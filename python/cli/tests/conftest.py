@@ -8,28 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scripted_server import ScriptedServer
-from typer.testing import CliRunner, Result
+from cli_served import Cli, Served
+from typer.testing import CliRunner
 
 from taskyard_cli.main import build
-from taskyard_client.loop_thread import LoopThread
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-class Served:
-    """The server and its thread."""
-
-    def __init__(self) -> None:
-        self.thread = LoopThread("scripted-server")
-        self.server = ScriptedServer()
-        self.model = self.server.model
-        self.wire = self.server.wire
-        self.thread.run(self.server.start())
-
-    def close(self) -> None:
-        self.thread.run(self.server.stop())
-        self.thread.close()
 
 
 @pytest.fixture
@@ -48,9 +32,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("COLUMNS", "100")
     time.tzset()
-
-
-Cli = Callable[..., Result]
 
 
 @pytest.fixture

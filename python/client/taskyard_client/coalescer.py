@@ -77,9 +77,7 @@ class Coalescer(Generic[Item, Outcome]):
         if self._closed:
             raise ClientClosed("the client is closed; make a new one")
         loop = asyncio.get_running_loop()
-        entry: _Entry[Item, Outcome] = _Entry(
-            item, self._size(item), loop.time() + timeout, loop.create_future()
-        )
+        entry: _Entry[Item, Outcome] = _Entry(item, self._size(item), loop.time() + timeout, loop.create_future())
         self._waiting.append(entry)
         self._plan(loop)
         return await entry.future

@@ -25,9 +25,7 @@ class DefinitionCalls:
         Raises:
             AlreadyExists: The name is taken.
         """
-        request = pb.CreateTaskDefinitionRequest(
-            request_id=self._session.request_ids.one(), definition=definition
-        )
+        request = pb.CreateTaskDefinitionRequest(request_id=self._session.request_ids.one(), definition=definition)
         return (await self._session.caller.call(methods.CREATE_TASK_DEFINITION, request)).definition
 
     async def get_definition(self, name: str) -> pb.TaskDefinition:
@@ -44,9 +42,7 @@ class DefinitionCalls:
     ) -> AsyncGenerator[pb.TaskDefinition, None]:
         """Yields task definitions by name; the arguments are those of `list_tasks`."""
         request = pb.ListTaskDefinitionsRequest(page_size=page_size_for(page_size, limit), filter=filter)
-        return pages(
-            self._session, methods.LIST_TASK_DEFINITIONS, request, lambda page: page.definitions, limit
-        )
+        return pages(self._session, methods.LIST_TASK_DEFINITIONS, request, lambda page: page.definitions, limit)
 
     async def update_definition(self, definition: pb.TaskDefinition) -> pb.TaskDefinition:
         """Replaces a task definition and returns it as stored.
@@ -54,9 +50,7 @@ class DefinitionCalls:
         Raises:
             NotFound: There is none of that name.
         """
-        request = pb.UpdateTaskDefinitionRequest(
-            request_id=self._session.request_ids.one(), definition=definition
-        )
+        request = pb.UpdateTaskDefinitionRequest(request_id=self._session.request_ids.one(), definition=definition)
         return (await self._session.caller.call(methods.UPDATE_TASK_DEFINITION, request)).definition
 
     async def delete_definition(self, name: str) -> None:

@@ -66,9 +66,7 @@ class InvalidInput(TaskyardError):
         self.violations = list(violations)
         shown = "; ".join(f"{each.field}: {each.description}" for each in self.violations[:3])
         more = len(self.violations) - 3
-        super().__init__(
-            (shown or message) + (f" (and {more} more)" if more > 0 else ""), reason=reason, facts=facts
-        )
+        super().__init__((shown or message) + (f" (and {more} more)" if more > 0 else ""), reason=reason, facts=facts)
 
 
 class RequestIdReused(InvalidInput):

@@ -79,9 +79,7 @@ class GrpcTransport:
 
     async def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
         """See Transport.stream."""
-        call = (self._calls.get(method.path) or self._open(method, streams=True))(
-            request, metadata=self._metadata
-        )
+        call = (self._calls.get(method.path) or self._open(method, streams=True))(request, metadata=self._metadata)
         try:
             async for response in call:
                 yield response

@@ -49,6 +49,12 @@ class LoopThread:
         finally:
             done.cancel()  # only does something when the caller was interrupted
 
+    def spawn(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts `work` on the loop and returns at once; cancelling the future cancels it."""
+        done: Future[T] = Future()
+        self._loop.call_soon_threadsafe(self._start, work, done)
+        return done
+
     def _start(self, work: Coroutine[Any, Any, T], done: Future[T]) -> None:
         task = self._loop.create_task(_carry(work, done), name=f"call of {threading.current_thread().name}")
 

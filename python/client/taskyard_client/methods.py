@@ -39,13 +39,9 @@ GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
 STREAM_LOGS = Method(_TASK, "StreamLogs", tasks.StreamLogsRequest, tasks.StreamLogsResponse)
 EXPLAIN_TASK = Method(_TASK, "ExplainTask", tasks.ExplainTaskRequest, tasks.ExplainTaskResponse)
 
-APPLY_WORKFLOW = Method(
-    _WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse
-)
+APPLY_WORKFLOW = Method(_WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse)
 GET_WORKFLOW = Method(_WORKFLOW, "GetWorkflow", workflows.GetWorkflowRequest, workflows.GetWorkflowResponse)
-LIST_WORKFLOWS = Method(
-    _WORKFLOW, "ListWorkflows", workflows.ListWorkflowsRequest, workflows.ListWorkflowsResponse
-)
+LIST_WORKFLOWS = Method(_WORKFLOW, "ListWorkflows", workflows.ListWorkflowsRequest, workflows.ListWorkflowsResponse)
 START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse)
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
@@ -55,6 +51,4 @@ WATCH_RUN = Method(_WORKFLOW, "WatchRun", workflows.WatchRunRequest, workflows.W
 LIST_WORKERS = Method(_FLEET, "ListWorkers", fleet.ListWorkersRequest, fleet.ListWorkersResponse)
 GET_WORKER = Method(_FLEET, "GetWorker", fleet.GetWorkerRequest, fleet.GetWorkerResponse)
 LIST_QUEUES = Method(_FLEET, "ListQueues", fleet.ListQueuesRequest, fleet.ListQueuesResponse)
-GET_CLUSTER_STATUS = Method(
-    _FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse
-)
+GET_CLUSTER_STATUS = Method(_FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse)

@@ -24,9 +24,7 @@ class Session:
         wall: Tells Unix milliseconds.
     """
 
-    def __init__(
-        self, transport: Transport, *, timeout: float, rng: random.Random, wall: Callable[[], int]
-    ) -> None:
+    def __init__(self, transport: Transport, *, timeout: float, rng: random.Random, wall: Callable[[], int]) -> None:
         self.transport = transport
         self.timeout = timeout
         self.caller = Caller(transport, timeout=timeout, rng=rng)

@@ -82,9 +82,7 @@ def error_of(
 def _unavailable(message: str, address: str, reason: str) -> str:
     if reason:
         return f"the scheduler at {address} cannot answer now: {message}"
-    return (
-        f"the scheduler is not reachable at {address}: is it running? `taskyard dev` starts one ({message})"
-    )
+    return f"the scheduler is not reachable at {address}: is it running? `taskyard dev` starts one ({message})"
 
 
 def error_of_refusal(refusal: Refusal, *, item: str = "") -> TaskyardError:

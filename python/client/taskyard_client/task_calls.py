@@ -194,9 +194,7 @@ class TaskCalls:
             NotFound: There is none of that id.
             AlreadyEnded: It has ended otherwise.
         """
-        request = pb.CancelTaskRequest(
-            request_id=self._session.request_ids.one(), task_id=task_id, reason=reason
-        )
+        request = pb.CancelTaskRequest(request_id=self._session.request_ids.one(), task_id=task_id, reason=reason)
         return (await self._session.caller.call(methods.CANCEL_TASK, request)).status
 
     async def retry_task(self, task_id: str) -> pb.TaskStatus.ValueType:
@@ -261,9 +259,7 @@ class TaskCalls:
         finally:
             self._watcher.forget((task_id,), waiter)
 
-    async def wait_tasks(
-        self, task_ids: Iterable[str], timeout: float | None = None
-    ) -> dict[str, pb.TaskInstance]:
+    async def wait_tasks(self, task_ids: Iterable[str], timeout: float | None = None) -> dict[str, pb.TaskInstance]:
         """Waits until all of many tasks have ended, good or bad; cheaper than waiting for each.
 
         Args:
@@ -290,9 +286,7 @@ class TaskCalls:
             self._watcher.forget([task_id for task_id in ids if task_id not in waiter.ends], waiter)
         return {task_id: waiter.ends[task_id] for task_id in ids}
 
-    def logs(
-        self, task_id: str, *, attempt: int = 0, follow: bool = False
-    ) -> AsyncGenerator[pb.StoredLogLine, None]:
+    def logs(self, task_id: str, *, attempt: int = 0, follow: bool = False) -> AsyncGenerator[pb.StoredLogLine, None]:
         """Yields log lines of a task.
 
         Args:

@@ -17,9 +17,7 @@ from taskyard_client.session import Session, page_size_for, pages
 from taskyard_client.statuses import error_of_refusal
 from taskyard_client.submissions import new_run
 
-RUN_ENDED = frozenset(
-    {pb.RunState.RUN_STATE_SUCCEEDED, pb.RunState.RUN_STATE_FAILED, pb.RunState.RUN_STATE_CANCELLED}
-)
+RUN_ENDED = frozenset({pb.RunState.RUN_STATE_SUCCEEDED, pb.RunState.RUN_STATE_FAILED, pb.RunState.RUN_STATE_CANCELLED})
 """In what a run can end."""
 
 
@@ -107,9 +105,7 @@ class WorkflowCalls:
             raise error_of_refusal(outcome.refusal)
         return RunHandle(self, outcome.run_id, repeated=outcome.repeated_request)
 
-    async def start_runs(
-        self, runs: Iterable[pb.RunSubmission], *, atomic: bool = False
-    ) -> list[Outcome[RunHandle]]:
+    async def start_runs(self, runs: Iterable[pb.RunSubmission], *, atomic: bool = False) -> list[Outcome[RunHandle]]:
         """Starts a list of runs that `new_run` made; each has its own outcome, in the same order.
 
         Args:
@@ -170,9 +166,7 @@ class WorkflowCalls:
             page_size: How many are asked for at once. Range: 1 to 1,000.
             limit: Most in all. None: no limit.
         """
-        request = pb.ListRunsRequest(
-            page_size=page_size_for(page_size, limit), filter=filter, order_by=order_by
-        )
+        request = pb.ListRunsRequest(page_size=page_size_for(page_size, limit), filter=filter, order_by=order_by)
         return pages(self._session, methods.LIST_RUNS, request, lambda page: page.runs, limit)
 
     async def cancel_run(self, run_id: str, reason: str = "") -> pb.RunState.ValueType:
@@ -185,14 +179,10 @@ class WorkflowCalls:
             NotFound: There is none of that id.
             AlreadyEnded: It has ended otherwise.
         """
-        request = pb.CancelRunRequest(
-            request_id=self._session.request_ids.one(), run_id=run_id, reason=reason
-        )
+        request = pb.CancelRunRequest(request_id=self._session.request_ids.one(), run_id=run_id, reason=reason)
         return (await self._session.caller.call(methods.CANCEL_RUN, request)).state
 
-    async def watch_run(
-        self, run_id: str, *, after_revision: int = 0
-    ) -> AsyncGenerator[pb.WatchRunResponse, None]:
+    async def watch_run(self, run_id: str, *, after_revision: int = 0) -> AsyncGenerator[pb.WatchRunResponse, None]:
         """Yields how a run stands and each change of it or its steps until it has ended, over cuts.
 
         Args:

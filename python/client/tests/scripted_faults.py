@@ -46,9 +46,7 @@ class Fault:
     def trailers(self) -> tuple[tuple[str, bytes], ...]:
         details: list[Any] = []
         if self.reason:
-            details.append(
-                error_details_pb2.ErrorInfo(reason=self.reason, domain="taskyard", metadata=self.facts)
-            )
+            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain="taskyard", metadata=self.facts))
         if self.violations:
             bad = error_details_pb2.BadRequest()
             for name, description in self.violations.items():
@@ -104,9 +102,7 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):
     def named(self, name: str) -> list[Any]:
         return [call.request for call in self.calls if call.name == name]
 
-    async def _note(
-        self, name: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> Fault | None:
+    async def _note(self, name: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Fault | None:
         metadata = dict(context.invocation_metadata() or ())
         self.calls.append(Call(name, request, str(metadata.get("authorization", ""))))
         await self._tell()

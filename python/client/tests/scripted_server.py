@@ -34,6 +34,7 @@ class Model:
     def __init__(self) -> None:
         self.revision = 0
         self.tasks: dict[str, tasks_pb2.TaskInstance] = {}
+        self.attempts: dict[str, list[tasks_pb2.TaskAttempt]] = {}
         self.runs: dict[str, workflows_pb2.Run] = {}
         self.steps: dict[str, list[workflows_pb2.RunStep]] = {}
         self.workflows: dict[str, workflows_pb2.Workflow] = {}
@@ -62,9 +63,7 @@ class Model:
         async with self._changed:
             self._changed.notify_all()
 
-    async def end(
-        self, *task_ids: str, status: Any = TaskStatus.TASK_STATUS_SUCCESS, output: str = "{}"
-    ) -> None:
+    async def end(self, *task_ids: str, status: Any = TaskStatus.TASK_STATUS_SUCCESS, output: str = "{}") -> None:
         """Ends tasks in one commit."""
         for task_id in task_ids:
             self.tasks[task_id].status = status
@@ -132,7 +131,8 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         return task
 
     async def GetTask(self, request: tasks_pb2.GetTaskRequest, context: Context) -> Any:
-        return tasks_pb2.GetTaskResponse(task=await self._find(request.task_id, context))
+        task = await self._find(request.task_id, context)
+        return tasks_pb2.GetTaskResponse(task=task, attempts=self.model.attempts.get(task.task_id, []))
 
     async def ListTasks(self, request: tasks_pb2.ListTasksRequest, context: Context) -> Any:
         start = int(request.page_token or 0)
@@ -204,13 +204,9 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
             ],
         )
 
-    async def CreateTaskDefinition(
-        self, request: tasks_pb2.CreateTaskDefinitionRequest, context: Context
-    ) -> Any:
+    async def CreateTaskDefinition(self, request: tasks_pb2.CreateTaskDefinitionRequest, context: Context) -> Any:
         if request.definition.name in self.model.definitions:
-            await Fault(grpc.StatusCode.ALREADY_EXISTS, "the name is taken", "DEFINITION_EXISTS").show(
-                context
-            )
+            await Fault(grpc.StatusCode.ALREADY_EXISTS, "the name is taken", "DEFINITION_EXISTS").show(context)
         stored = tasks_pb2.TaskDefinition(number=len(self.model.definitions) + 1)
         stored.MergeFrom(request.definition)
         self.model.definitions[stored.name] = stored
@@ -219,20 +215,14 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
     async def GetTaskDefinition(self, request: tasks_pb2.GetTaskDefinitionRequest, context: Context) -> Any:
         return tasks_pb2.GetTaskDefinitionResponse(definition=self.model.definitions[request.name])
 
-    async def ListTaskDefinitions(
-        self, request: tasks_pb2.ListTaskDefinitionsRequest, context: Context
-    ) -> Any:
+    async def ListTaskDefinitions(self, request: tasks_pb2.ListTaskDefinitionsRequest, context: Context) -> Any:
         return tasks_pb2.ListTaskDefinitionsResponse(definitions=self.model.definitions.values())
 
-    async def UpdateTaskDefinition(
-        self, request: tasks_pb2.UpdateTaskDefinitionRequest, context: Context
-    ) -> Any:
+    async def UpdateTaskDefinition(self, request: tasks_pb2.UpdateTaskDefinitionRequest, context: Context) -> Any:
         self.model.definitions[request.definition.name] = request.definition
         return tasks_pb2.UpdateTaskDefinitionResponse(definition=request.definition)
 
-    async def DeleteTaskDefinition(
-        self, request: tasks_pb2.DeleteTaskDefinitionRequest, context: Context
-    ) -> Any:
+    async def DeleteTaskDefinition(self, request: tasks_pb2.DeleteTaskDefinitionRequest, context: Context) -> Any:
         del self.model.definitions[request.name]
         return tasks_pb2.DeleteTaskDefinitionResponse()
 
@@ -281,9 +271,7 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         workflow = self.model.workflows.get(run.workflow)
         if workflow is None:
             outcome.refusal.reason = "DEFINITION_NOT_FOUND"
-            outcome.refusal.message = (
-                f"there is no workflow `{run.workflow}`; `taskyard workflow list` shows all"
-            )
+            outcome.refusal.message = f"there is no workflow `{run.workflow}`; `taskyard workflow list` shows all"
             return outcome
         if run.request_id in self.model.by_request_id:
             outcome.run_id, outcome.repeated_request = self.model.by_request_id[run.request_id], True

@@ -178,14 +178,10 @@ def test_closing_fails_what_is_sent_and_what_waits() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 40), st.booleans(), st.integers(1, MAX_BYTES)), min_size=1, max_size=60
-    ),
+    st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.integers(1, MAX_BYTES)), min_size=1, max_size=60),
     st.sets(st.integers(0, 20)),
 )
-def test_whatever_happens_each_caller_gets_its_own(
-    plan: list[tuple[int, bool, int]], failing: set[int]
-) -> None:
+def test_whatever_happens_each_caller_gets_its_own(plan: list[tuple[int, bool, int]], failing: set[int]) -> None:
     async def scenario() -> None:
         sent: list[int] = []
         calls = 0

@@ -155,9 +155,7 @@ async def test_silence_ends_at_the_deadline_of_the_client() -> None:
         (Fault(grpc.StatusCode.OUT_OF_RANGE, "gone", "X"), ty.Gone, "gone"),
         (Fault(grpc.StatusCode.INTERNAL, "boom"), ty.ServerError, "INTERNAL"),
         (
-            Fault(
-                grpc.StatusCode.INVALID_ARGUMENT, "bad", "INVALID_INPUT", violations={"task_id": "is empty"}
-            ),
+            Fault(grpc.StatusCode.INVALID_ARGUMENT, "bad", "INVALID_INPUT", violations={"task_id": "is empty"}),
             ty.InvalidInput,
             "task_id: is empty",
         ),
@@ -206,9 +204,7 @@ async def test_logs_by_pages_and_as_they_come_over_a_cut() -> None:
     async with served() as (server, client):
         task = await client.submit("x")
         server.model.logs[task.id] = [
-            tasks_pb2.StoredLogLine(
-                attempt=attempt, line=line, content=tasks_pb2.LogLine(text=f"{attempt}.{line}")
-            )
+            tasks_pb2.StoredLogLine(attempt=attempt, line=line, content=tasks_pb2.LogLine(text=f"{attempt}.{line}"))
             for attempt in (1, 2)
             for line in range(3)
         ]
@@ -340,9 +336,7 @@ async def test_every_mutating_call_carries_a_request_id(two_steps: Any) -> None:
         ids = [
             each.request_id
             for call in server.wire.calls
-            for each in getattr(call.request, "tasks", None)
-            or getattr(call.request, "runs", None)
-            or [call.request]
+            for each in getattr(call.request, "tasks", None) or getattr(call.request, "runs", None) or [call.request]
         ]
         assert all(ids)
         assert len(set(ids)) == len(server.wire.calls)

@@ -1,0 +1,336 @@
+"""Each command against a scripted server: what it sends, what people see, what programs get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_served import Cli, Served
+from google.protobuf.json_format import Parse
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
+from taskyard_cli.exits import Exit
+
+Golden = Callable[[str, str], None]
+Status = tasks_pb2.TaskStatus
+START = 1_795_981_387  # 2026-11-29 19:43:07 UTC
+
+
+def time_at(seconds: float) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromNanoseconds(int((START + seconds) * 1e9))
+    return stamp
+
+
+@pytest.fixture
+def furnished(served: Served) -> Served:
+    """A server with some of everything."""
+    model = served.model
+    model.tasks["task-a"] = tasks_pb2.TaskInstance(
+        task_id="task-a", task_type="shell", status=Status.TASK_STATUS_SUCCESS, priority=5, attempt=2,
+        params={"command": "echo hi"}, input_json='{"a":1}', output_json='{"exit_code":0}', worker_id="w-1",
+        create_time=time_at(0), start_time=time_at(1), end_time=time_at(3.25), run_id="run-a", step_id="fetch",
+        idempotency_key="key",
+    )  # fmt: skip
+    model.tasks["task-b"] = tasks_pb2.TaskInstance(
+        task_id="task-b", task_type="evil\x1b[31m\r\n", status=Status.TASK_STATUS_RUNNING, priority=1, attempt=1,
+        create_time=time_at(60), start_time=time_at(61), percent=40, progress_message="page 4 of 10",
+    )  # fmt: skip
+    model.attempts["task-a"] = [
+        tasks_pb2.TaskAttempt(
+            attempt=1, status=Status.TASK_STATUS_FAILED, worker_id="w-2", start_time=time_at(0.2),
+            end_time=time_at(0.5), error=tasks_pb2.TaskError(kind="HANDLER_ERROR", message="exit code 1"),
+        ),
+        tasks_pb2.TaskAttempt(
+            attempt=2, status=Status.TASK_STATUS_SUCCESS, worker_id="w-1", start_time=time_at(1),
+            end_time=time_at(3.25),
+        ),
+    ]  # fmt: skip
+    model.logs["task-a"] = [
+        tasks_pb2.StoredLogLine(attempt=1, line=0, content=tasks_pb2.LogLine(text="first try", stream="stdout")),
+        tasks_pb2.StoredLogLine(
+            attempt=2, line=0, content=tasks_pb2.LogLine(text="again", stream="log", level="WARNING")
+        ),
+        tasks_pb2.StoredLogLine(attempt=2, line=1, content=tasks_pb2.LogLine(text="\x1b[1mhi", stream="stdout")),
+    ]
+    model.workflows["two"] = workflow()
+    model.runs["run-a"] = workflows_pb2.Run(
+        run_id="run-a", workflow="two", version=3, state=workflows_pb2.RunState.RUN_STATE_FAILED,
+        inputs_json='{"day":"2026-11-29"}', error_message="step `join` failed", steps_total=2, steps_ended=2,
+        create_time=time_at(0), end_time=time_at(190),
+    )  # fmt: skip
+    model.steps["run-a"] = [
+        workflows_pb2.RunStep(
+            step_id="fetch", task_id="task-a", status=Status.TASK_STATUS_SUCCESS, task_type="shell", attempt=2,
+            worker_id="w-1", start_time=time_at(1), end_time=time_at(3.25),
+        ),
+        workflows_pb2.RunStep(
+            step_id="join", task_id="task-c", status=Status.TASK_STATUS_FAILED, task_type="join", attempt=3,
+            worker_id="w-2", start_time=time_at(4), end_time=time_at(190), needs=["fetch"],
+            error=tasks_pb2.TaskError(kind="HANDLER_ERROR", message="no such page"),
+        ),
+    ]  # fmt: skip
+    model.workers += [
+        fleet_pb2.Worker(
+            worker_id="w-1", host="alpha", port=8080, capabilities=["shell", "sleep"], max_concurrency=10,
+            labels={"zone": "a", "lang": "python"}, state=fleet_pb2.WorkerState.WORKER_STATE_HEALTHY,
+            active_tasks=3, last_seen_time=time_at(5),
+        ),
+        fleet_pb2.Worker(
+            worker_id="w-2", capabilities=["*"], state=fleet_pb2.WorkerState.WORKER_STATE_UNHEALTHY, max_concurrency=1,
+        ),
+    ]  # fmt: skip
+    model.queues.append(
+        fleet_pb2.Queue(
+            task_type="train", waiting=12_345, selector="gpu", head_time=time_at(0),
+            resources=policies_pb2.Resources(cpu_millis=500, gpus=1),
+        )
+    )  # fmt: skip
+    model.status.MergeFrom(
+        fleet_pb2.GetClusterStatusResponse(
+            scheduler_id="s-1", version="0.1.0", term=3, database="sqlite", leader_since_time=time_at(0),
+            tasks_live=1_200, tasks_queued=1_000, tasks_in_flight=200, tasks_ended={"SUCCESS": 5_000, "FAILED": 2},
+            runs_live=4, runs_ended={"SUCCEEDED": 10}, workers_healthy=1, workers_known=2,
+        )
+    )  # fmt: skip
+    return served
+
+
+def workflow() -> workflows_pb2.Workflow:
+    return workflows_pb2.Workflow(
+        name="two",
+        version=3,
+        description="Two steps.",
+        create_time=time_at(0),
+        inputs=[
+            workflows_pb2.WorkflowInput(name="day"),
+            workflows_pb2.WorkflowInput(name="n", default_json="3"),
+        ],
+        steps=[
+            workflows_pb2.WorkflowStep(id="fetch", task_type="shell", params={"command": "echo ${inputs.day}"}),
+            workflows_pb2.WorkflowStep(
+                id="join",
+                task_name="joiner",
+                needs=["fetch"],
+                trigger_rule=workflows_pb2.TriggerRule.TRIGGER_RULE_ALL_DONE,
+            ),
+        ],
+        output_json='"${steps.join.output}"',
+    )
+
+
+PAGES: dict[str, tuple[tuple[str, ...], type[Any]]] = {
+    "tasks": (("tasks",), tasks_pb2.ListTasksResponse),
+    "task-show": (("task", "show", "task-a"), tasks_pb2.GetTaskResponse),
+    "task-show-running": (("task", "show", "task-b"), tasks_pb2.GetTaskResponse),
+    "explain": (("explain", "task-b"), tasks_pb2.ExplainTaskResponse),
+    "runs": (("runs",), workflows_pb2.ListRunsResponse),
+    "runs-show": (("runs", "show", "run-a"), workflows_pb2.GetRunResponse),
+    "workflow-list": (("workflow", "list"), workflows_pb2.ListWorkflowsResponse),
+    "workflow-show": (("workflow", "show", "two"), workflows_pb2.Workflow),
+    "workers": (("workers",), fleet_pb2.ListWorkersResponse),
+    "queues": (("queues",), fleet_pb2.ListQueuesResponse),
+    "status": (("status",), fleet_pb2.GetClusterStatusResponse),
+}
+
+
+@pytest.mark.usefixtures("furnished")
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_for_people_and_for_programs(name: str, at: Cli, golden: Golden) -> None:
+    arguments, kind = PAGES[name]
+    shown = at(*arguments)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "\x1b" not in shown.stdout
+    golden(f"{name}.txt", shown.stdout)
+    told = at(*arguments, "-o", "json")
+    assert Parse(told.stdout, kind()).ByteSize() > 0
+
+
+@pytest.mark.parametrize("command", [("tasks",), ("runs",), ("workflow", "list"), ("workers",), ("queues",)])
+def test_nothing_is_said_in_words(command: tuple[str, ...], at: Cli) -> None:
+    shown = at(*command)
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith(("no ", "nothing "))
+
+
+@pytest.mark.usefixtures("furnished")
+def test_logs(at: Cli) -> None:
+    assert at("logs", "task-a").stdout == "first try\nWARNING again\n\x1b[1mhi\n"
+    followed = at("logs", "-f", "task-a")
+    assert followed.stdout == "first try\nWARNING again\n\x1b[1mhi\n"
+    assert followed.stderr == "--- attempt 2 ---\n"
+    lines = at("logs", "task-a", "-o", "json").stdout
+    assert lines.count('"text"') == 3
+
+
+def test_filters_are_expressions(at: Cli, served: Served) -> None:
+    at("tasks", "--status", "failed", "--type", 'a"b', "--run", "r", "-n", "7")
+    (asked,) = served.wire.named("ListTasks")
+    assert asked.filter == 'status == "FAILED" && task_type == "a\\"b" && run_id == "r"'
+    assert asked.page_size == 7
+    at("tasks", "--filter", "priority < 3 || attempt > 1", "--type", "x")
+    assert served.wire.named("ListTasks")[1].filter == '(priority < 3 || attempt > 1) && task_type == "x"'
+    at("runs", "--workflow", "w", "--state", "failed")
+    assert served.wire.named("ListRuns")[0].filter == 'workflow == "w" && state == "FAILED"'
+    at("workers", "--filter", 'state == "HEALTHY"')
+    assert served.wire.named("ListWorkers")[0].filter == 'state == "HEALTHY"'
+
+
+def test_submit_prints_the_id_alone(at: Cli, served: Served) -> None:
+    shown = at(
+        "submit", "shell", "--param", "command=echo a=b", "-p", "n=1", "--input", '{"deep": [1]}', "--priority", "2",
+        "--attempts", "4", "--run-timeout", "1m30s", "--selector", "lang=python", "--exclusive", "--key", "k",
+    )  # fmt: skip
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (0, "task-1\n", "")
+    (sent,) = served.wire.named("SubmitTasks")[0].tasks
+    assert dict(sent.params) == {"command": "echo a=b", "n": "1"}
+    assert (sent.task_type, sent.input_json, sent.priority) == ("shell", '{"deep":[1]}', 2)
+    assert (sent.retry.max_attempts, sent.timeouts.run_timeout.seconds) == (4, 90)
+    assert (sent.placement.selector, sent.exclusive, sent.idempotency_key) == ("lang=python", True, "k")
+    assert json.loads(at("submit", "x", "-o", "json").stdout) == {"taskId": "task-2"}
+
+
+def test_input_from_a_file_and_from_stdin(at: Cli, served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "in.json"
+    file.write_text('{"from": "file"}')
+    assert at("submit", "x", "--input", f"@{file}").exit_code == 0
+    assert at("submit", "x", "--input", "@-", input='{"from": "stdin"}').exit_code == 0
+    sent = [request.tasks[0].input_json for request in served.wire.named("SubmitTasks")]
+    assert sent == ['{"from":"file"}', '{"from":"stdin"}']
+
+
+def test_submit_and_wait(at: Cli, served: Served) -> None:
+    served.model.first_status = Status.TASK_STATUS_SUCCESS
+    shown = at("submit", "x", "--wait")
+    assert (shown.exit_code, shown.stdout) == (0, "{}\n")
+    assert json.loads(at("submit", "x", "--wait", "-o", "json").stdout)["status"] == "TASK_STATUS_SUCCESS"
+    served.model.first_status = Status.TASK_STATUS_FAILED
+    failed = at("submit", "x", "--wait")
+    assert failed.exit_code == Exit.FAILED
+    assert failed.stderr == "error: task task-3 ended FAILED; `taskyard logs task-3` shows what it wrote\n"
+    told = at("submit", "x", "--wait", "-o", "json")
+    assert (told.exit_code, json.loads(told.stdout)["status"]) == (Exit.FAILED, "TASK_STATUS_FAILED")
+
+
+def test_waiting_no_longer_than_asked(at: Cli) -> None:
+    shown = at("submit", "x", "--wait", "--timeout", "100ms")
+    assert shown.exit_code == Exit.TIMED_OUT
+    assert "task task-1 is QUEUED after 0.1 s and goes on; `taskyard explain task-1` says why" in shown.stderr
+
+
+def test_cancel_finds_out_what_an_id_is(at: Cli, furnished: Served) -> None:
+    furnished.model.runs["run-b"] = workflows_pb2.Run(run_id="run-b", state=workflows_pb2.RunState.RUN_STATE_RUNNING)
+    shown = at("cancel", "task-b", "run-b", "--reason", "enough")
+    assert (shown.exit_code, shown.stdout) == (0, "task-b CANCELLED\nrun-b CANCELLED\n")
+    assert furnished.wire.named("CancelTask")[0].reason == "enough"
+    assert at("cancel", "task-b").exit_code == Exit.REFUSED
+    unknown = at("cancel", "nobody")
+    assert (unknown.exit_code, unknown.stderr) == (
+        Exit.NOT_FOUND,
+        "error: there is no task and no run nobody; `taskyard tasks` lists tasks\n",
+    )
+
+
+def test_retry(at: Cli, furnished: Served) -> None:
+    assert at("retry", "task-a").stdout == "task-a QUEUED\n"
+    assert at("retry", "task-a").exit_code == Exit.REFUSED
+
+
+def test_run_sends_typed_inputs(at: Cli, furnished: Served) -> None:
+    shown = at(
+        "run", "two", "--inputs", '{"a": 1, "b": 2}', "-i", "b=5", "-i", "c=true", "-i", 'd="5"', "-i", "e=no",
+        "-i", "f=[1,2]", "-i", "g=a=b", "--key", "k", "--priority", "3", "--version", "2",
+    )  # fmt: skip
+    assert (shown.exit_code, shown.stdout) == (0, "run-1\n")
+    (sent,) = furnished.wire.named("StartRuns")[0].runs
+    assert json.loads(sent.inputs_json) == {
+        "a": 1, "b": 5, "c": True, "d": "5", "e": "no", "f": [1, 2], "g": "a=b",
+    }  # fmt: skip
+    assert (sent.version, sent.priority, sent.idempotency_key) == (2, 3, "k")
+
+
+def steps_go(served: Served, state: str) -> Any:
+    """Lets the first run's steps end one after the other once it is watched."""
+
+    async def go() -> None:
+        await served.wire.reached(lambda: bool(served.wire.named("WatchRun")))
+        run = next(iter(served.model.runs))
+        for at, step in enumerate(("fetch", "join")):
+            await served.model.set_step(run, step, Status.TASK_STATUS_RUNNING, worker_id=f"w-{at}", attempt=1)
+            await served.model.set_step(
+                run, step, Status.TASK_STATUS_SUCCESS, start_time=time_at(at), end_time=time_at(at + 1.5)
+            )
+        word = workflows_pb2.RunState.Value(f"RUN_STATE_{state}")
+        error = "step `join` failed" if state == "FAILED" else ""
+        await served.model.set_run(run, word, output_json='{"pages":3}', error_message=error)
+
+    return served.thread.spawn(go())
+
+
+def test_run_and_wait_tells_each_step(at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    going = steps_go(served, "SUCCEEDED")
+    shown = at("run", "two", "--wait")
+    going.result(10)
+    assert (shown.exit_code, json.loads(shown.stdout)) == (0, {"pages": 3})
+    lines = shown.stderr.splitlines()
+    assert lines[-1] == "step join SUCCESS, on w-1, in 1.5 s"
+    assert "step fetch SUCCESS, on w-0, in 1.5 s" in lines
+
+
+def test_run_and_wait_for_one_that_fails(at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    going = steps_go(served, "FAILED")
+    shown = at("run", "two", "--wait", "-o", "json")
+    going.result(10)
+    assert (shown.exit_code, json.loads(shown.stdout)["state"]) == (Exit.FAILED, "RUN_STATE_FAILED")
+    assert shown.stderr.splitlines()[-1] == (
+        "error: run run-1 of `two` ended FAILED: step `join` failed; `taskyard runs show run-1` shows its steps"
+    )
+
+
+def test_run_waits_no_longer_than_asked(at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    shown = at("run", "two", "--wait", "--timeout", "200ms")
+    assert shown.exit_code == Exit.TIMED_OUT
+    assert "run run-1 is RUNNING after 0.2 s and goes on; 0 of 2 steps have ended" in shown.stderr
+
+
+def test_workflow_apply_show_apply_again(at: Cli, served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("name: two\nsteps:\n  - {id: a, type: x}\n  - {id: b, type: x, needs: [a]}\n")
+    assert at("workflow", "apply", str(file)).stdout == "two stored, version 1, 2 steps\n"
+    assert at("workflow", "apply", str(file)).stdout == "two unchanged, version 1, 2 steps\n"
+    written = at("workflow", "show", "two", "-o", "yaml").stdout
+    assert at("workflow", "apply", "-", input=written).stdout == "two unchanged, version 1, 2 steps\n"
+    assert json.loads(at("workflow", "schema").stdout)["title"] == "Taskyard workflow"
+
+
+def test_no_file_is_sent_when_one_is_bad(at: Cli, served: Served, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text("name: w\nsteps: [{id: a, type: x}]\n")
+    bad.write_text("name: w\nsteps:\n  - id: a\n    typ: x\n")
+    shown = at("workflow", "apply", str(good), str(bad))
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stderr == f"error: {bad}:4:5: steps.a.typ: `typ` is not known here; did you mean `type`?\n"
+    assert served.wire.calls == []
+
+
+def test_what_the_scheduler_refuses_is_shown_in_the_file(at: Cli, served: Served, tmp_path: Path) -> None:
+    import grpc
+    from scripted_faults import Fault
+
+    file = tmp_path / "w.yaml"
+    file.write_text("name: w\nsteps:\n  - id: a\n    type: x\n    needs: [b]\n")
+    fault = Fault(
+        grpc.StatusCode.INVALID_ARGUMENT, "1 field", "INVALID_INPUT",
+        violations={"steps.a.needs[0]": "there is no step `b`; did you mean `a`?"},
+    )  # fmt: skip
+    served.server.script("ApplyWorkflow", fault)
+    shown = at("workflow", "apply", str(file))
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stderr == f"error: {file}:5:13: steps.a.needs[0]: there is no step `b`; did you mean `a`?\n"

@@ -1,0 +1,195 @@
+"""Exit codes and sentences: what goes wrong is said once, in words, with a way out, and never as a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import jwt
+import pytest
+from cli_served import Cli, Served
+from scripted_faults import Fault
+from typer.testing import CliRunner
+
+import taskyard_client as ty
+from taskyard_cli import fleet_commands, services
+from taskyard_cli.connection import find_target
+from taskyard_cli.exits import Exit, exit_of
+from taskyard_cli.main import build
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "says"),
+    [
+        (Fault(grpc.StatusCode.PERMISSION_DENIED, "a viewer may not", "ROLE"), Exit.NOT_ALLOWED, "a viewer may not"),
+        (Fault(grpc.StatusCode.UNAUTHENTICATED, "the token has expired", "TOKEN"), Exit.NOT_ALLOWED, "taskyard token"),
+        (Fault(grpc.StatusCode.NOT_FOUND, "there is no task x", "X"), Exit.NOT_FOUND, "there is no task x"),
+        (Fault(grpc.StatusCode.INVALID_ARGUMENT, "b", "X", violations={"f": "is bad"}), Exit.REFUSED, "f: is bad"),
+        (Fault(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", "X"), Exit.NOT_REACHABLE, "full"),
+        (Fault(grpc.StatusCode.INTERNAL, "boom"), Exit.UNEXPECTED, "its log says more"),
+    ],
+)
+def test_what_the_scheduler_says(fault: Fault, code: Exit, says: str, at: Cli, served: Served) -> None:
+    served.server.script("GetTask", fault)
+    shown = at("task", "show", "x")
+    assert shown.exit_code == code
+    assert shown.stdout == ""
+    assert shown.stderr.startswith("error: ")
+    assert shown.stderr.count("\n") == 1
+    assert says in shown.stderr
+
+
+def test_every_error_of_the_client_has_a_code() -> None:
+    def kinds(kind: type[ty.TaskyardError]) -> list[type[ty.TaskyardError]]:
+        return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
+
+    wanted = {
+        ty.NotFound: 4, ty.Gone: 4, ty.InvalidInput: 3, ty.RequestIdReused: 3, ty.AlreadyExists: 3, ty.WrongState: 3,
+        ty.AlreadyEnded: 3, ty.PermissionDenied: 6, ty.Unauthenticated: 6, ty.Unavailable: 5, ty.Overloaded: 5,
+        ty.ClientClosed: 5, ty.DeadlineExceeded: 7, ty.ServerError: 70, ty.TaskyardError: 70,
+    }  # fmt: skip
+    for kind in kinds(ty.TaskyardError):
+        if kind not in {ty.TaskFailed, ty.RunFailed}:
+            assert exit_of(kind("x")) == wanted[kind], kind
+    assert exit_of(ValueError()) is None
+
+
+def test_a_call_without_an_answer_is_no_wait_that_timed_out() -> None:
+    error = ty.DeadlineExceeded("x")
+    error.method = "TaskService.GetTask"
+    assert exit_of(error) == Exit.NOT_REACHABLE
+
+
+def test_nobody_there(cli: Cli) -> None:
+    shown = cli("tasks", "--address", "127.0.0.1:1")
+    assert shown.exit_code == Exit.NOT_REACHABLE
+    assert "not reachable at 127.0.0.1:1: is it running? `taskyard dev` starts one" in shown.stderr
+    unknown = cli("tasks")
+    assert unknown.exit_code == Exit.NOT_REACHABLE
+    assert "give --address or TASKYARD_ADDRESS, or start one here with `taskyard dev`" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nope",), ("submit",), ("submit", "x", "--priority", "high"), ("submit", "x", "-p", "novalue"),
+     ("submit", "x", "-p", "a=1", "-p", "a=2"), ("submit", "x", "--run-timeout", "5"), ("tasks", "-n", "0"),
+     ("logs",), ("token",), ("run",)],
+)  # fmt: skip
+def test_a_wrong_command_line_is_2(arguments: tuple[str, ...], at: Cli) -> None:
+    shown = at(*arguments)
+    assert shown.exit_code == Exit.USAGE
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "5", '{"a": NaN}', '{"a":1,"a":2}', "@/no/such/file"])
+def test_input_that_is_no_object_is_refused(text: str, at: Cli, served: Served) -> None:
+    shown = at("submit", "x", "--input", text)
+    assert shown.exit_code == Exit.REFUSED
+    assert "--input" in shown.stderr
+    assert served.wire.calls == []
+
+
+def test_a_fault_of_the_program_is_one_sentence_and_a_file(at: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(fleet_commands, "with_client", broken)
+    shown = CliRunner().invoke(build(), ["status"])
+    assert shown.exit_code == Exit.UNEXPECTED
+    sentence, path = shown.stderr.strip().rsplit(" ", 1)
+    assert sentence == "error: RuntimeError: a fault of this program; the details are in"
+    details = Path(path)
+    assert "RuntimeError: inside" in details.read_text()
+    assert details.stat().st_mode & 0o077 == 0
+    details.unlink()
+
+
+def test_ctrl_c_is_130(at: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleet_commands, "with_client", interrupted)
+    assert CliRunner().invoke(build(), ["status"]).exit_code == Exit.INTERRUPTED
+
+
+def test_a_reader_that_goes_away_is_no_error(served: Served) -> None:
+    served.thread.run(served.model.touch())
+    command = f"{sys.executable} -m taskyard_cli workflow schema | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_the_token_that_dev_left_goes_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "cli.json").write_text(json.dumps({"address": "a:1", "token": "dev"}))
+    data = {"TASKYARD_DATA": str(tmp_path)}
+    assert find_target(None, None, None, data).token == "dev"
+    assert find_target("a:1", None, None, data).token == "dev"
+    assert find_target("b:1", None, None, data).token is None
+    assert find_target(None, None, None, data | {"TASKYARD_ADDRESS": "b:1"}).token is None
+    assert find_target(None, None, None, data | {"TASKYARD_TOKEN": "mine"}).token == "mine"
+    chosen = find_target("c:1", "option", "ca", data | {"TASKYARD_ADDRESS": "b:1", "TASKYARD_TOKEN": "mine"})
+    assert (chosen.address, chosen.token, chosen.ca) == ("c:1", "option", "ca")
+
+
+def test_a_broken_file_of_dev_is_named(tmp_path: Path, cli: Cli) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "cli.json").write_text("{")
+    shown = cli("status")
+    assert shown.exit_code == Exit.NOT_REACHABLE
+    assert f"{data / 'cli.json'} cannot be read" in shown.stderr
+
+
+def test_the_token_is_sent(at: Cli, served: Served) -> None:
+    at("tasks")
+    at("tasks", "--token", "other")
+    assert [call.token for call in served.wire.calls] == ["Bearer t", "Bearer other"]
+
+
+def test_token_signs_what_the_scheduler_verifies(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKYARD_SECRET", SECRET)
+    shown = cli("token", "--role", "viewer", "--subject", "me", "--tenant", "t", "--for", "1h")
+    claims = jwt.decode(shown.stdout.strip(), SECRET, algorithms=["HS256"])
+    assert (claims["sub"], claims["tenantID"], claims["role"]) == ("me", "t", "viewer")
+    assert claims["exp"] - claims["iat"] == 3600
+    monkeypatch.setenv("TASKYARD_SECRET", "short")
+    weak = cli("token")
+    assert weak.exit_code == Exit.REFUSED
+    assert "has 5 bytes and needs 32" in weak.stderr
+
+
+def test_a_service_that_is_missing_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "entry_points", lambda **_: [])
+    shown = cli("worker")
+    assert shown.exit_code == Exit.USAGE
+    assert shown.stderr == "error: the worker is not installed here: `pip install taskyard-worker`\n"
+
+
+def test_a_service_gets_its_arguments_and_gives_its_exit_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[list[str]] = []
+
+    def service(arguments: list[str]) -> int:
+        got.append(arguments)
+        return 71
+
+    class Found:
+        @staticmethod
+        def load() -> object:
+            return service
+
+    monkeypatch.setattr(services, "entry_points", lambda **_: [Found])
+    assert cli("worker", "--tasks", "x.py", "--help").exit_code == 71
+    assert cli("scheduler").exit_code == 71
+    assert got == [["--tasks", "x.py", "--help"], []]
+
+
+def test_version_and_help(cli: Cli) -> None:
+    assert cli("--version").stdout == "taskyard 0.1.0\n"
+    assert cli("-h").exit_code == 0
+    for command in ("dev", "submit", "run", "runs", "tasks", "logs", "explain", "workflow", "token"):
+        assert cli(command, "--help").exit_code == 0
