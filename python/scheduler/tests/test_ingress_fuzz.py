@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 
 import pytest
 from door_messages import check_violations, messages
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taskyard.v1 import tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_core.engine.events import NewRun, NewTask, Refused
@@ -35,6 +38,30 @@ FLOW = read_workflow(
     ),
     {},
 )
+
+
+def make_graph(workflow: workflows_pb2.Workflow) -> workflows_pb2.Workflow:
+    """Gives a workflow a name, and its steps ids and needs that make a graph."""
+    workflow.name = "flow"
+    if not workflow.steps:
+        workflow.steps.add()
+    del workflow.inputs[1:]
+    for each in workflow.inputs:
+        each.name = "a"
+    for place, step in enumerate(workflow.steps):
+        needs = len(step.needs)
+        step.id = f"s{place}"
+        step.task_type = step.task_type or "noop"
+        del step.needs[:]
+        step.needs.extend(f"s{n}" for n in range(min(needs, place)))
+    return workflow
+
+
+def name_worker(request: workers_pb2.RegisterRequest) -> workers_pb2.RegisterRequest:
+    """Gives a worker what each must have."""
+    request.worker_id, request.max_concurrency = "w", 1
+    request.capabilities.append("noop")
+    return request
 
 
 def check_storable(values: Iterable[str | int | bytes | None]) -> None:
@@ -86,14 +113,16 @@ def test_a_definition(definition: tasks_pb2.TaskDefinition) -> None:
     assert json.loads(step.constant_input or "{}") == json.loads(new.input_json or "{}")
 
 
-@given(messages(workflows_pb2.Workflow))
+@given(st.one_of(messages(workflows_pb2.Workflow), messages(workflows_pb2.Workflow).map(make_graph)))
 @settings(max_examples=200)
 def test_a_workflow(workflow: workflows_pb2.Workflow) -> None:
     try:
         plan = read_workflow("default", workflow, DEFINITIONS)
     except InvalidInput as error:
         check_violations(error.violations)
-        assert all(violation.field.startswith("workflow.") for violation in error.violations)
+        strays = [violation for violation in error.violations if not violation.field.startswith("workflow.")]
+        if strays:
+            pytest.fail(f"paths that lead nowhere: {strays}")
         return
     merged = merge_definitions(workflow, DEFINITIONS)
     again = compile_stored("default", workflows_pb2.Workflow.FromString(merged.SerializeToString()))
@@ -111,7 +140,7 @@ def test_a_start(item: workflows_pb2.RunSubmission) -> None:
         check_violations(list(read.violations))
 
 
-@given(messages(workers_pb2.RegisterRequest))
+@given(st.one_of(messages(workers_pb2.RegisterRequest), messages(workers_pb2.RegisterRequest).map(name_worker)))
 def test_a_registration(request: workers_pb2.RegisterRequest) -> None:
     try:
         read = read_registration(request)
@@ -139,6 +168,30 @@ def test_no_frame_of_a_worker_is_lost(frame: workers_pb2.AssignTaskRequest) -> N
         json.loads(result.output_json or "null")
         json.loads(result.metadata_json or "{}")
         check_storable([result.output_json, result.error_message, result.metadata_json, result.duration_ms])
+
+
+def test_the_messages_tried_are_often_taken() -> None:
+    """A test in which everything is refused at the first rule would show nothing."""
+    taken: Counter[str] = Counter()
+
+    @given(
+        st.one_of(messages(workflows_pb2.Workflow), messages(workflows_pb2.Workflow).map(make_graph)),
+        messages(tasks_pb2.TaskSubmission),
+        messages(workers_pb2.RegisterRequest).map(name_worker),
+    )
+    @settings(max_examples=100, database=None, derandomize=True)
+    def count(
+        workflow: workflows_pb2.Workflow, item: tasks_pb2.TaskSubmission, request: workers_pb2.RegisterRequest
+    ) -> None:
+        with suppress(InvalidInput):
+            taken["workflow"] += bool(read_workflow("default", workflow, DEFINITIONS))
+        [read] = read_tasks(tasks_pb2.SubmitTasksRequest(tasks=[item]), DEFINITIONS)
+        taken["task"] += isinstance(read, NewTask)
+        with suppress(InvalidInput):
+            taken["worker"] += bool(read_registration(request))
+
+    count()
+    assert min(taken[kind] for kind in ("workflow", "task", "worker")) >= 5, taken
 
 
 def test_the_check_itself_finds_what_cannot_be_stored() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from taskyard.v1 import tasks_pb2
 from taskyard.v1 import workers_pb2 as pb
 from taskyard_core.engine.events import Progress, Result, WorkerFrame
 from taskyard_core.records import CANCELLED, FAILED, SUCCESS, TIMEOUT
@@ -139,7 +140,7 @@ def test_a_checkpoint_that_is_too_large_is_not_kept_and_says_so() -> None:
 
 
 def test_results_outside_the_stream() -> None:
-    told = pb.TaskResult(task_id=TASK, attempt_token=TOKEN, status=SUCCESS)
+    told = pb.TaskResult(task_id=TASK, attempt_token=TOKEN, status=tasks_pb2.TASK_STATUS_SUCCESS)
     reply = object()
     given = pb.ReportResultsRequest(worker_id="w", session_epoch=2, results=[told])
     assert read_results(given, reply) == WorkerFrame("w", 2, [Result(TASK, TOKEN, SUCCESS)], reply=reply)
