@@ -193,7 +193,7 @@ def test_a_reference_is_checked_against_inputs_and_upstream_steps() -> None:
     assert "character 3: there is no input 'topci'" in violations[0].description
     assert "Did you mean 'topic'?" in violations[0].description
     assert "'join' does not end before this one" in violations[1].description
-    assert "depends_on" in violations[1].description
+    assert "needs" in violations[1].description
     assert "Did you mean 'split'?" in violations[2].description
     assert check(compile_text("${inputs.any}", "x"), None, ()) == []
     assert check(compile_text("${inputs}", "x"), {"a"}, ()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
@@ -86,7 +87,7 @@ def _fill(draw: st.DrawFn, message: Message, field: Field, depth: int, *, tame: 
         for _ in range(count if depth else 0):
             inner = _draw(draw, GetMessageClass(nested), depth - 1, tame=tame)
             target = getattr(message, field.name)
-            if tame and nested.name == "Duration":
+            if tame and isinstance(inner, Duration):
                 inner.seconds, inner.nanos = draw(st.integers(1, 3_600)), 0
             (target.add() if field.is_repeated else target).CopyFrom(inner)
     elif field.is_repeated:

@@ -84,7 +84,7 @@ def _step_fault(reference: Reference, upstream: Collection[str], steps: Collecti
     if step in steps:
         return (
             f"step {cut(step)} does not end before this one, so its output is not there yet; add it to the"
-            " step's depends_on, or to that of a step upstream"
+            " step's needs, or to those of a step upstream"
         )
     hint = suggestion(step, steps or upstream)
     return f"there is no step {cut(step)}; name one of those that this step depends on.{hint}"
