@@ -97,16 +97,20 @@ class AttemptHost(Protocol):
     @property
     def worker_id(self) -> str:
         """Id of the worker."""
+        ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The worker's event loop."""
+        ...
 
     def write_log(self, attempt: Attempt, stream: str, level: str, lines: Sequence[str]) -> None:
         """Append to an attempt's log. From any thread."""
+        ...
 
     def reports_changed(self, attempt: Attempt) -> None:
         """Send the attempt's reports with the next frame. On the loop only."""
+        ...
 
 
 def read_object(text: str) -> dict[str, Any]:

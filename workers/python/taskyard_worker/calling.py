@@ -19,6 +19,7 @@ class CallPort(AttemptPort, Protocol):
 
     def input(self) -> dict[str, Any]:
         """Return the task's input: typed input over flat parameters. Raises InvalidInput."""
+        ...
 
 
 Function = Callable[..., Any]

@@ -23,49 +23,62 @@ class AttemptPort(Protocol):
     @property
     def task_id(self) -> str:
         """Id of the task instance."""
+        ...
 
     @property
     def number(self) -> int:
         """Number of the attempt, from 1."""
+        ...
 
     @property
     def tenant(self) -> str:
         """The task's tenant."""
+        ...
 
     @property
     def run_id(self) -> str:
         """Id of the workflow run, or the empty string."""
+        ...
 
     @property
     def step_id(self) -> str:
         """Id of the step in the run, or the empty string."""
+        ...
 
     @property
     def worker_id(self) -> str:
         """Id of the worker that runs the attempt."""
+        ...
 
     @property
     def stored_checkpoint(self) -> str | None:
         """The newest checkpoint as JSON text, of this attempt or else of an earlier one."""
+        ...
 
     @property
     def stopping(self) -> bool:
         """Whether the attempt was told to stop."""
+        ...
 
     def wait_stopping(self, timeout: float | None) -> bool:
         """Block the calling thread until the attempt is told to stop, at most `timeout` seconds."""
+        ...
 
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log. Never blocks on the network."""
+        ...
 
     def report_progress(self, percent: float | None, message: str) -> None:
         """Tell the progress; only the newest is sent when they come faster than they can be sent."""
+        ...
 
     async def store_checkpoint(self, text: str) -> None:
         """Return when the scheduler has committed the checkpoint."""
+        ...
 
     def store_checkpoint_sync(self, text: str) -> None:
         """Block the calling thread until the scheduler has committed the checkpoint, or raise TaskStopped."""
+        ...
 
 
 class TaskLog:

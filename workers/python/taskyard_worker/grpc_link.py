@@ -50,7 +50,6 @@ _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_reconnect_backoff_ms", 5_000),
 ]
 
-Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Metadata = tuple[tuple[str, str], ...]
 
@@ -103,7 +102,7 @@ class GrpcLink:
         await self._channel.close()
 
     async def _call(
-        self, method: str, call: Callable[..., Awaitable[Answer]], request: Request, timeout: float
+        self, method: str, call: Callable[..., Awaitable[Answer]], request: object, timeout: float
     ) -> Answer:
         async def once(limit: float) -> Answer:
             try:
@@ -170,12 +169,9 @@ def read_details(data: bytes) -> tuple[str, float | None]:
     """Return the ErrorInfo's reason and the RetryInfo's delay in seconds, as far as they are there."""
     reason, retry_after = "", None
     for detail in Status.FromString(data).details:
-        if detail.Is(ErrorInfo.DESCRIPTOR):
-            info = ErrorInfo()
-            detail.Unpack(info)
+        info, retry = ErrorInfo(), RetryInfo()
+        if detail.Unpack(info):
             reason = info.reason
-        elif detail.Is(RetryInfo.DESCRIPTOR):
-            retry = RetryInfo()
-            detail.Unpack(retry)
+        elif detail.Unpack(retry):
             retry_after = retry.retry_delay.ToNanoseconds() / 1e9
     return reason, retry_after

@@ -27,15 +27,19 @@ class KeyMemory(Protocol):
 
     def find(self, tenant: str, key: str) -> str | None:
         """Return the first output as JSON text, or None when the key is not known (any more)."""
+        ...
 
     def remember(self, tenant: str, key: str, output_json: str) -> None:
         """Remember an output, unless there is one already. Kept with the next `save`."""
+        ...
 
     def save(self) -> None:
         """Write what is new."""
+        ...
 
     def close(self) -> None:
         """Write what is new and close."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,15 @@ class WorkerStream(Protocol):
 
     async def send(self, frame: AssignTaskRequest) -> None:
         """Send a frame; returns when it may be followed by the next. Raises LinkError."""
+        ...
 
     async def receive(self) -> AssignTaskResponse | None:
         """Return the next frame, or None when the scheduler ended the stream cleanly. Raises LinkError."""
+        ...
 
     async def close(self) -> None:
         """End the stream. May be repeated; raises nothing."""
+        ...
 
 
 class Link(Protocol):
@@ -74,15 +77,20 @@ class Link(Protocol):
 
     async def register(self, request: RegisterRequest) -> RegisterResponse:
         """Announce the worker and open a session."""
+        ...
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Tell that the worker lives."""
+        ...
 
     async def deregister(self, request: DeregisterRequest) -> DeregisterResponse:
         """End the session."""
+        ...
 
     async def append_logs(self, request: AppendLogsRequest) -> AppendLogsResponse:
         """Append log lines."""
+        ...
 
     async def open_stream(self) -> WorkerStream:
         """Open the stream. The first frame sent must carry `hello`."""
+        ...

@@ -14,15 +14,19 @@ class Logger(Protocol):
 
     def debug(self, event: str, /, **facts: object) -> object:
         """Log what only helps to find a fault."""
+        ...
 
     def info(self, event: str, /, **facts: object) -> object:
         """Log what happened."""
+        ...
 
     def warning(self, event: str, /, **facts: object) -> object:
         """Log what may need a look."""
+        ...
 
     def error(self, event: str, /, **facts: object) -> object:
         """Log what went wrong."""
+        ...
 
 
 def json_logger(level: str, **facts: object) -> Logger:

@@ -16,18 +16,23 @@ class Spool(Protocol):
 
     def append(self, frame: AssignTaskRequest, last: int) -> bool:
         """Keep a frame whose last result has the sequence number `last`; return whether it is on disk."""
+        ...
 
     def trim(self, oldest: int) -> None:
         """Let go of every record before sequence number `oldest`."""
+        ...
 
     def clear(self, *, now: bool = False) -> None:
         """Let go of every record; without `now` it may be put off, since a record too many does no harm."""
+        ...
 
     def replay(self) -> list[TaskResult]:
         """Return the results of an earlier life. Called once, before the first append."""
+        ...
 
     def close(self) -> None:
         """Close the file."""
+        ...
 
 
 class KeptResults:

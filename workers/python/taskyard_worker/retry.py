@@ -36,15 +36,16 @@ async def with_retries(
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
-    for number in range(len(WAITS_S) + 1):
+    waits = iter(WAITS_S)
+    while True:
         try:
             return await call(max(0.001, end - loop.time()))
         except LinkError as error:
             last = error
-        if number == len(WAITS_S) or not repeatable(last):
-            break
-        wait = max(WAITS_S[number] * random.uniform(1 - JITTER, 1 + JITTER), last.retry_after or 0.0)
-        if loop.time() + wait >= end:
-            break
-        await asyncio.sleep(wait)
-    raise LinkError(last.code, last.reason, f"{method}: {last.message}", last.retry_after) from last
+        wait = next(waits, None)
+        if wait is not None and repeatable(last):
+            wait = max(wait * random.uniform(1 - JITTER, 1 + JITTER), last.retry_after or 0.0)
+            if loop.time() + wait < end:
+                await asyncio.sleep(wait)
+                continue
+        raise LinkError(last.code, last.reason, f"{method}: {last.message}", last.retry_after) from last

@@ -29,6 +29,7 @@ class Threads(Protocol):
 
     def run(self, call: Callable[[], Outcome]) -> Awaitable[Outcome]:
         """Run the call in a thread. Cancelling the wait does not end the thread."""
+        ...
 
 
 class Isolation(Protocol):
@@ -36,9 +37,11 @@ class Isolation(Protocol):
 
     async def run(self, attempt: Attempt) -> Outcome:
         """Run the attempt's handler in a process of its own; when cancelled, end the process first."""
+        ...
 
     def renew(self, token: str, left_s: float) -> None:
         """Kill the exclusive attempt 5 s before its lease ends, which is in `left_s` seconds."""
+        ...
 
 
 class RunnerEvents(Protocol):
@@ -46,9 +49,11 @@ class RunnerEvents(Protocol):
 
     def attempt_suspended(self, attempt: Attempt) -> None:
         """The attempt has started and did not end at once."""
+        ...
 
     def attempt_ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
         """The attempt's handler has ended, whether or not it was told to stop."""
+        ...
 
 
 class Lane:

@@ -25,43 +25,49 @@ class WorkerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    address: str = Field("127.0.0.1:9090", min_length=1, description="Address of a scheduler's gRPC port.")
-    token: SecretStr = Field(SecretStr(""), description="Bearer token whose role is `worker`. Empty: none is sent.")
+    address: str = Field(default="127.0.0.1:9090", min_length=1, description="Address of a scheduler's gRPC port.")
+    token: SecretStr = Field(
+        default=SecretStr(""), description="Bearer token whose role is `worker`. Empty: none is sent."
+    )
     tls_ca: Path | None = Field(
-        None, description="File of certificates that sign the scheduler's. Unset: the connection is not encrypted."
+        default=None,
+        description="File of certificates that sign the scheduler's. Unset: the connection is not encrypted.",
     )
     worker_id: str = Field(
-        "",
+        default="",
         max_length=200,
         description="The worker's id. Empty: one is made and kept in the data directory.",
     )
     data: Path = Field(
-        Path("~/.local/share/taskyard"),
+        default=Path("~/.local/share/taskyard"),
         description="Directory for what outlives the process: id, results not yet acknowledged, idempotency keys.",
     )
     concurrency: Annotated[int, Field(ge=1, le=100_000, json_schema_extra={"unit": "tasks"})] = Field(
-        10, description="How many tasks run at once."
+        default=10, description="How many tasks run at once."
     )
     labels: Labels = Field(
-        {}, description="Labels that selectors match, as name=value, separated by commas; `lang=python` is given."
+        default={},
+        description="Labels that selectors match, as name=value, separated by commas; `lang=python` is given.",
     )
-    host: str = Field("", max_length=255, description="Name of this host for people. Empty: as the system says.")
+    host: str = Field(
+        default="", max_length=255, description="Name of this host for people. Empty: as the system says."
+    )
     bind: str = Field(
-        "0.0.0.0",  # noqa: S104 - the documented default
+        default="0.0.0.0",  # noqa: S104 - the documented default
         description="Address to serve /healthz, /readyz and /metrics on.",
     )
     http_port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        8080,
+        default=8080,
         description="Port of /healthz, /readyz and /metrics; 0 takes a free one, as does the default when it is taken.",
     )
     tasks: tuple[str, ...] = Field(
-        (), description="Files (*.py) or modules that register handlers, separated by commas."
+        default=(), description="Files (*.py) or modules that register handlers, separated by commas."
     )
     drain_grace_s: Annotated[float, Field(ge=0, le=86400)] = Field(
-        10.0, description="How long running tasks may go on after SIGTERM before they are interrupted."
+        default=10.0, description="How long running tasks may go on after SIGTERM before they are interrupted."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe level of the worker's own log that is written."
+        default="info", description="The least severe level of the worker's own log that is written."
     )
 
     @field_validator("labels")

@@ -31,6 +31,7 @@ class Warn(Protocol):
 
     def __call__(self, event: str, /, **facts: object) -> object:
         """Log an event with its facts."""
+        ...
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ class Worker:
         stack.callback(guard.close)
         metrics = WorkerMetrics()
         port = await self._serve_http(metrics, stack)
-        link = GrpcLink(settings.address, settings.token.get_secret_value(), random, settings.tls_ca)
+        link = open_link(settings, random)
         stack.push_async_callback(link.close)
         return Runtime(
             link=link,
@@ -172,6 +172,14 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
         labels={"lang": "python", **settings.labels},
         build_id=metadata.version("taskyard-worker"),
     )
+
+
+def open_link(settings: WorkerSettings, random: Random) -> GrpcLink:
+    """Return the way to the scheduler. Raises SettingsError."""
+    try:
+        return GrpcLink(settings.address, settings.token.get_secret_value(), random, settings.tls_ca)
+    except OSError as error:
+        raise SettingsError(f"TASKYARD_TLS_CA is {settings.tls_ca}, which cannot be read: {error.strerror}") from error
 
 
 def open_storage(home: Home, log: Logger) -> Storage:

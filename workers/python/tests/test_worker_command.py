@@ -15,10 +15,12 @@ from typing import Any
 import grpc
 import pytest
 from process_watch import alive, gone, number_in
-from worker_fakes import assignment, status
+from worker_fakes import Silent, assignment, status
 from worker_grpc_scheduler import GrpcScheduler, serving
 
+from taskyard_worker import Offer, TaskRegistry, Worker, WorkerSettings
 from taskyard_worker.main import local_server
+from taskyard_worker.settings import SettingsError
 
 TASKS = """
 import asyncio, os, threading, time
@@ -297,6 +299,32 @@ async def test_only_what_is_asked_for_is_offered(scheduler: GrpcScheduler, port:
     await workers.start(port, "--only", "hello", "--no-builtin")
     await scheduler.connected()
     assert list(scheduler.registrations[0].capabilities) == ["hello"]
+
+
+async def test_a_program_may_run_a_worker_itself(scheduler: GrpcScheduler, port: int, tmp_path: Path) -> None:
+    registry = TaskRegistry()
+
+    @registry.task("double")
+    async def double(number: int) -> int:
+        return 2 * number
+
+    settings = WorkerSettings(address=f"127.0.0.1:{port}", data=tmp_path, http_port=0, bind="127.0.0.1")
+    worker = Worker(settings, Offer(registry, builtin=False), {}, Silent())
+    running = asyncio.create_task(worker.run())
+    await scheduler.connected()
+    assert list(scheduler.registrations[0].capabilities) == ["double"]
+    scheduler.assign(task("a", "double", number=21))
+    assert (await scheduler.result("a")).output_json == "42"
+    worker.drain()
+    async with asyncio.timeout(10):
+        await running
+    assert len(scheduler.deregistrations) == 1
+
+
+async def test_a_certificate_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    settings = WorkerSettings(data=tmp_path, http_port=0, bind="127.0.0.1", tls_ca=tmp_path / "missing.pem")
+    with pytest.raises(SettingsError, match="TASKYARD_TLS_CA"):
+        await Worker(settings, environ={}, log=Silent()).run()
 
 
 def test_address_and_token_of_a_local_server_are_found(tmp_path: Path) -> None:

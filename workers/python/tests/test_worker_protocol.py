@@ -732,6 +732,27 @@ async def test_an_exclusive_task_needs_a_handler_that_can_be_killed(registry: Ta
         assert status(await stream.result("a")) == "REJECTED"
 
 
+# --- faults of the worker itself ---------------------------------------------------------------------
+
+
+async def test_a_fault_of_the_worker_ends_it_instead_of_hanging(
+    registry: TaskRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, _, _ = gated(registry)
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        stream.assign(assignment("a"))
+        await stream.until(lambda s: s.started == ["a"])
+
+        def broken(*values: object) -> None:
+            raise RuntimeError("a fault")
+
+        monkeypatch.setattr(bench.runtime.metrics, "observe", broken)
+        gate.set()
+        with pytest.raises(RuntimeError, match="a fault"):
+            await bench.ended()
+
+
 # --- draining --------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import zlib
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,20 @@ def test_a_full_disk_keeps_results_in_memory_and_says_so_once(tmp_path: Path, mo
     assert told[1:] == ["the result spool is written again"]
     assert replayed(tmp_path) == ["before", "a", "b", "c"]
     assert spool.unwritten == 0
+
+
+def test_a_file_that_the_system_lets_grow_no_further(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        written = [spool.append(frame(str(number), size=3_000), number + 1) for number in range(5)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert written == [True, True, True, False, False]
+    assert replayed(tmp_path) == ["0", "1", "2"]
+    assert spool.append(frame("5"), 6)
+    assert replayed(tmp_path) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_what_is_acknowledged_while_the_disk_is_full_is_not_written_later(

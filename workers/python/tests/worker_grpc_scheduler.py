@@ -128,9 +128,9 @@ class GrpcScheduler(WorkerServiceServicer):
     async def ReportResults(self, request: Any, context: Any) -> Any:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no worker of this kind reports outside its stream")
 
-    async def AssignTask(self, frames: Any, context: Any) -> AsyncIterator[AssignTaskResponse]:
+    async def AssignTask(self, request_iterator: Any, context: Any) -> AsyncIterator[AssignTaskResponse]:
         await self._enter(context)
-        reading = asyncio.create_task(self._read(frames), name="frames of the worker")
+        reading = asyncio.create_task(self._read(request_iterator), name="frames of the worker")
         try:
             while (frame := await self._outgoing.get()) is not None:
                 yield frame

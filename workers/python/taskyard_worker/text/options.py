@@ -49,9 +49,7 @@ class Flag:
             return value
         if value in ("true", "false"):
             return value == "true"
-        raise TextInputError(
-            self.name, value, "must be true or false", "Give one of the two, or leave it out."
-        )
+        raise TextInputError(self.name, value, "must be true or false", "Give one of the two, or leave it out.")
 
 
 def _whole(value: object) -> int | None:

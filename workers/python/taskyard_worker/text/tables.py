@@ -110,9 +110,7 @@ def _class_lookup(classes: Mapping[str, Iterable[tuple[int, int]]]) -> Callable[
     return look_up
 
 
-def _key_lookup(
-    runs: Iterable[tuple[int, int, int, int]], classes: PerCodePoint[str]
-) -> Callable[[int], int]:
+def _key_lookup(runs: Iterable[tuple[int, int, int, int]], classes: PerCodePoint[str]) -> Callable[[int], int]:
     lower = {code: code + delta for first, last, step, delta in runs for code in range(first, last + 1, step)}
 
     def look_up(code: int) -> int:
