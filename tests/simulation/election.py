@@ -39,7 +39,7 @@ class Seat:
         if old is None:
             return
         self.holder = None
-        self._loop.call_later(told_after, old.tell_lost, context=old.process.context)
+        self._loop.call_later(told_after, old.tell_lost, old.wins, context=old.process.context)
         self._give()
 
     def _give(self) -> None:
@@ -63,16 +63,18 @@ class SeatElection:
     def __init__(self, seat: Seat, process: Process) -> None:
         self._seat = seat
         self.process = process
+        self.wins = 0
         self._lost = asyncio.Event()
 
     async def campaign(self) -> None:
         """Returns when the seat is this scheduler's."""
-        self._lost.clear()
         try:
             await self._seat.enter(self)
         except asyncio.CancelledError:
             self._seat.leave(self)
             raise
+        self.wins += 1
+        self._lost.clear()
 
     async def lost(self) -> None:
         """Returns when the seat was taken away."""
@@ -82,6 +84,7 @@ class SeatElection:
         """Gives the seat back."""
         self._seat.leave(self)
 
-    def tell_lost(self) -> None:
-        """The connection to the seat has failed."""
-        self._lost.set()
+    def tell_lost(self, win: int) -> None:
+        """The connection to the seat that it won at that time has failed."""
+        if win == self.wins:
+            self._lost.set()

@@ -143,7 +143,7 @@ class History:
         if not isinstance(frame, workers_pb2.AssignTaskRequest):
             return
         facts = stream.facts
-        if frame.HasField("hello"):
+        if frame.HasField("hello") and "held" not in facts:
             held = [each.attempt_token for each in frame.hello.attempts]
             facts.update(held=set(held), at=self._clock(), credits=0, sent=0, worker=frame.hello.worker_id)
             facts["told"] = False
@@ -251,7 +251,8 @@ class History:
             ):
                 self.violate("stop means stop", f"the cancel of run {short(request.run_id)} is not committed")
         elif isinstance(request, workers_pb2.RegisterRequest) and isinstance(response, workers_pb2.RegisterResponse):
-            if response.accepted and ledger.workers.get(request.worker_id, 0) < response.session_epoch:
+            stored = ledger.workers.get(request.worker_id, 0)
+            if response.accepted and stored < response.session_epoch and request.worker_id not in ledger.workers_left:
                 self.violate("an answer means committed", f"the registration of {request.worker_id} is not")
         name = path.rsplit("/", 1)[1]
         if name not in ("Heartbeat", "AppendLogs"):

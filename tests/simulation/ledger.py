@@ -92,6 +92,7 @@ class Ledger:
         self.runs: dict[str, dict[str, Any]] = {}
         self.tokens: dict[str, Token] = {}
         self.workers: dict[str, int] = {}  # session epoch by id
+        self.workers_left: set[str] = set()  # those that were deleted at some time
         self.checkpoints: dict[str, str] = {}
         self.requests: dict[str, Row] = {}
         self.in_flight: dict[str, dict[str, Record]] = {}  # by worker, by id
@@ -122,6 +123,7 @@ class Ledger:
         if changes.revision != self.revision + 1:
             self._violate("one leader writes", f"commit {changes.revision} follows {self.revision}")
         self.revision = changes.revision
+        self._check_keys(changes)
         self._attempts(changes.attempt_inserts)
         for key in changes.instance_deletes:
             self._deleted(key[1])
@@ -136,16 +138,35 @@ class Ledger:
         for _, id, number, data in changes.checkpoint_upserts:
             self.checkpoints[id] = data
             self._trace.note("database", f"checkpoint {number} of {short(id)}")
-        for row in changes.worker_upserts:
-            self.workers[row[0]] = row[2]
         for id in changes.worker_deletes:
             self.workers.pop(id, None)
+            self.workers_left.add(id)
+        for row in changes.worker_upserts:
+            self.workers[row[0]] = row[2]
         for row in changes.request_inserts:
             self.requests[row[1]] = row
         for worker_id in self.in_flight:
             self._check_worker(worker_id)
 
     # Rows.
+
+    def _check_keys(self, changes: Changes) -> None:
+        """A key occurs at most once in each list, as the store port wants it."""
+        keys = {
+            "instance_inserts": [row[1] for row in changes.instance_inserts],
+            "instance_updates": [row[1] for row in changes.instance_updates],
+            "instance_deletes": [key[1] for key in changes.instance_deletes],
+            "attempt_inserts": [row[1:3] for row in changes.attempt_inserts],
+            "run_inserts": [row[1] for row in changes.run_inserts],
+            "run_updates": [row[1] for row in changes.run_updates],
+            "checkpoint_upserts": [row[1] for row in changes.checkpoint_upserts],
+            "worker_upserts": [row[0] for row in changes.worker_upserts],
+            "worker_deletes": list(changes.worker_deletes),
+            "request_inserts": [row[1] for row in changes.request_inserts],
+        }
+        for name, found in keys.items():
+            if len(set(found)) != len(found):
+                self._violate("a commit names each row once", f"{name} of commit {changes.revision}: {found}")
 
     def _inserted(self, values: dict[str, Any]) -> None:
         id = values["id"]
@@ -173,7 +194,7 @@ class Ledger:
             return
         before = dict(record.values)
         record.values.update(values)
-        if before["state"] != record.state:
+        if (before["state"], before["token"]) != (record.state, record.get("token")):
             record.since = self._clock()
         self._trace.note("database", story(record))
         self._check_end(record, before)

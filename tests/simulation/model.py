@@ -51,17 +51,19 @@ def run_problems(run: dict[str, Any], ledger: Ledger, workflows: Sequence[pb.Wor
     if run["ended_at"] is None:
         yield f"{name} has not ended"
         return
+    if any(_denied(record) for record in steps.values()):
+        return
     cancelled = run["state"] == CANCELLED
     outcomes = {id: outcome_of(record) for id, record in steps.items()}
     for step in workflow.steps:
         if step.id not in steps:
-            if not cancelled:
+            if not cancelled and run["id"] not in ledger.reopened_runs:
                 yield f"{name}: step {step.id} has neither run nor been skipped"
             continue
         record = steps[step.id]
         upstream = [outcomes.get(need, STOPPED) for need in step.needs]
         started = may_start(step.trigger_rule, upstream)
-        if run["id"] in ledger.reopened_runs or cancelled or _denied(record):
+        if run["id"] in ledger.reopened_runs or cancelled:
             continue
         if (record.state != S.SKIPPED) != started:
             rule = pb.TriggerRule.Name(step.trigger_rule)
@@ -69,8 +71,7 @@ def run_problems(run: dict[str, Any], ledger: Ledger, workflows: Sequence[pb.Wor
     needed = {need for step in workflow.steps for need in step.needs}
     leaves = [outcomes.get(step.id, STOPPED) for step in workflow.steps if step.id not in needed]
     expected = FAILED if any(each in (BAD, STOPPED) for each in leaves) else SUCCEEDED
-    denied = any(_denied(record) for record in steps.values())
-    if not cancelled and run["state"] != expected and not denied:
+    if not cancelled and run["state"] != expected:
         yield f"{name} is in state {run['state']} after leaves that ended {leaves}"
 
 

@@ -169,6 +169,7 @@ class Leader:
         Cancelling it ends the term as well.
         """
         self._arm()
+        self._kick()  # what waits in the database alone is read now, whether or not anything else happens
         reason = "stopped"
         try:
             while True:
@@ -185,17 +186,19 @@ class Leader:
             self._end(reason)
 
     async def _drain(self) -> None:
-        """Commits batch after batch until there is nothing to write or to send."""
+        """Commits batch after batch until there is nothing to write, to send or to read back."""
         while True:
             batch = self.engine.seal()
             self._arm()
+            empty = False
             if batch.changes.revision:
                 await self._commit(batch)
             elif batch.answers or batch.frames or batch.closes:
                 self._carry_out(batch, self._encode(batch))
             else:
+                empty = True
+            if not await self._refill() and empty:
                 return
-            await self._refill()
 
     async def _commit(self, batch: Batch) -> None:
         loop = asyncio.get_running_loop()
@@ -255,7 +258,9 @@ class Leader:
         for key in batch.ended_runs:
             self.run_ended_counts[key] = self.run_ended_counts.get(key, 0) + 1
 
-    async def _refill(self) -> None:
+    async def _refill(self) -> bool:
+        """Reads back what waits in the database alone, where there is room for it; returns whether it read."""
+        read = False
         for queue in refills(self.engine.cluster):
             order, id = queue.floor or (0, "")
             after = (order, id[:-1])  # a prefix sorts before the id itself: the floor's own row is read too
@@ -267,7 +272,8 @@ class Leader:
                 asyncio.get_running_loop().call_later(1.0, self._kick)
                 continue
             refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
-            self._kick()
+            read = True
+        return read
 
     # Time.
 
