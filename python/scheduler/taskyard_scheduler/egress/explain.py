@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.explain import WaitReason
@@ -26,12 +27,12 @@ def explain_live(state: int, reasons: Sequence[WaitReason]) -> pb.ExplainTaskRes
 
 def explain_ended(row: Row) -> pb.ExplainTaskResponse:
     """Returns how an instance ended, from its row (INSTANCE_COLUMNS)."""
-    value = dict(zip(INSTANCE_COLUMNS, row, strict=False))
+    value: dict[str, Any] = dict(zip(INSTANCE_COLUMNS, row, strict=False))
     return pb.ExplainTaskResponse(status=value["state"], summary=_how(value))
 
 
-def _how(value: dict[str, object]) -> str:
-    state = TaskState(int(str(value["state"])))
+def _how(value: dict[str, Any]) -> str:
+    state = TaskState(value["state"])
     attempt, worker = value["attempt"], value["worker_id"]
     where = f" in attempt {attempt} on worker {worker}" if attempt else ""
     if state == TaskState.SUCCESS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -30,9 +30,6 @@ _TIMEOUTS: Final = (
     ("queued_timeout", 1, 30 * DAY_MS), ("start_timeout", 100, HOUR_MS), ("run_timeout", 1, 30 * DAY_MS),
     ("total_timeout", 1, 30 * DAY_MS),
 )  # fmt: skip
-
-
-_Message = TypeVar("_Message", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def parts_of(message: tasks_pb2.TaskDefinition | workflows_pb2.WorkflowStep) -> 
     )
 
 
-def over(base: bytes, top: _Message) -> bytes:
+def over(base: bytes, top: Message) -> bytes:
     """Returns `top` with the fields that it leaves out taken from a serialized message of the same kind.
 
     Field by field: protobuf's own merge would mix the seconds of one duration with the nanoseconds of another.
