@@ -83,6 +83,10 @@ class Child:
         """Returns the processor time that it and its children have used, in seconds."""
         return cpu_s(self._seen)
 
+    def main_thread_cpu_s(self) -> float:
+        """Returns the processor time of its main thread alone, in seconds: where one core is the limit."""
+        return sum(thread.user_time + thread.system_time for thread in self._seen.threads() if thread.id == self.pid)
+
     def peak_rss_mb(self) -> float:
         """Returns the most memory that it has held, in MiB."""
         return peak_rss_mb(self.pid)

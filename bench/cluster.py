@@ -76,6 +76,7 @@ class Cluster:
         own = os.times()
         return {
             "scheduler": self.scheduler.cpu_s(),
+            "scheduler_main_thread": self.scheduler.main_thread_cpu_s(),
             "worker": self.worker.cpu_s(),
             "client": own.user + own.system,
             "database": self.database.cpu_s(),

@@ -49,6 +49,8 @@ class Sampler:
 
     def __enter__(self) -> Self:
         self._start_s = time.process_time()
+        for thread in threading.enumerate():
+            self._used(thread.ident or 0)  # what they used before is not ours
         gc.callbacks.append(self._collect)
         signal.signal(signal.SIGPROF, self._look)
         signal.setitimer(signal.ITIMER_PROF, PERIOD_S, PERIOD_S)
@@ -87,9 +89,8 @@ class Sampler:
         except OSError:  # it has just ended
             self._clocks.pop(ident, None)
             return 0.0
-        first = ident not in self._clocks
         self._clocks[ident] = clock, now
-        return 0.0 if first else now - last
+        return now - last
 
     def _charge(self, thread: str, frame: FrameType, seconds: float) -> None:
         self.own[thread][_name(frame)] += seconds
