@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -9,7 +10,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.names import check_name
-from taskyard_scheduler.filters import DEFINITION_FIELDS, parse_filter
+from taskyard_scheduler.egress.definitions import definition_values
+from taskyard_scheduler.filters import DEFINITION_FIELDS, matches, parse_filter
 from taskyard_scheduler.ingress.definitions import read_definition
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
@@ -84,11 +86,13 @@ class DefinitionCalls:
         leader = self._scheduler.leader()
         page = read_name_page(request, "name", "definitions")
         where = parse_filter(request.filter, DEFINITION_FIELDS)
-        tenant = current_identity().tenant
-        rows = await leader.store.list_task_definitions(tenant, where, page.after, page.size + 1)
-        found = [pb.TaskDefinition.FromString(row[3]) for row in rows[: page.size]]
-        token = page.next_token(len(rows), found[-1].name if found else "")
-        return pb.ListTaskDefinitionsResponse(definitions=found, next_page_token=token)
+        known = leader.definitions.tasks(current_identity().tenant)
+        beyond = (known[name] for name in sorted(known) if name > page.after)
+        matching = (each for each in beyond if matches(where, definition_values(each)))
+        found = list(islice(matching, page.size + 1))
+        shown = found[: page.size]
+        token = page.next_token(len(found), shown[-1].name if shown else "")
+        return pb.ListTaskDefinitionsResponse(definitions=shown, next_page_token=token)
 
 
 def _find(leader: Leader, tenant: str, name: str) -> pb.TaskDefinition:
