@@ -49,13 +49,13 @@ class Definitions:
         """Removes a task definition."""
         del self._tasks[tenant][name]
 
-    def take_workflow(self, row: Row) -> WorkflowVersion:
-        """Compiles a stored version and keeps it; it becomes the newest if it is."""
+    def take_workflow(self, row: Row, compiled: WorkflowVersion | None = None) -> WorkflowVersion:
+        """Keeps a version, compiled by the caller or here; it becomes the newest if it is."""
         tenant, name, version, stored, digest, _ = row
-        plan = self._plans.get((tenant, name, version))
+        plan = self._plans.get((tenant, name, version)) or compiled
         if plan is None:
             plan = compile_stored(tenant, workflows_pb2.Workflow.FromString(stored))
-            self._plans[tenant, name, version] = plan
+        self._plans[tenant, name, version] = plan
         if version > self.newest(tenant, name)[0]:
             self._newest[tenant, name] = (version, digest)
         return plan

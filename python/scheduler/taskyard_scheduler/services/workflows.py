@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
@@ -25,6 +27,8 @@ from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
 REASON_LIMIT = 1_000
+LARGE_STEPS = 500
+"""A workflow of more steps is checked beside the event loop: 100,000 of them take seconds."""
 _ENDED_AT = RUN_COLUMNS.index("ended_at")
 _REVISION = RUN_COLUMNS.index("revision")
 _WORKFLOW = RUN_COLUMNS.index("workflow")
@@ -44,7 +48,10 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         if first is not None:
             return first
         definitions = leader.definitions.tasks(tenant)
-        read_workflow(tenant, request.workflow, definitions)
+        if len(request.workflow.steps) > LARGE_STEPS:
+            plan = await asyncio.to_thread(read_workflow, tenant, request.workflow, definitions)
+        else:
+            plan = read_workflow(tenant, request.workflow, definitions)
         workflow = merge_definitions(request.workflow, definitions)
         digest = content_hash(workflow)
         version, known = leader.definitions.newest(tenant, workflow.name)
@@ -58,7 +65,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         row = (
             tenant, workflow.name, workflow.version, workflow.SerializeToString(), digest, leader.clock.now(),
         )  # fmt: skip
-        leader.definitions.take_workflow(row)
+        leader.definitions.take_workflow(row, replace(plan, version=workflow.version))
         changes = leader.engine.cluster.batch.changes
         changes.workflow_inserts.append(row)
         repeat = row_of(leader, tenant, request.request_id, request, answer)
