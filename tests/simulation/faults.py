@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from simulation.hosts import ClientHost, Host, World
 
-SPAN_S = 36.0
+SPAN_S = 24.0
 """When the last fault begins, in seconds since the beginning."""
 
 

@@ -122,7 +122,11 @@ class History:
 
     def _check_checkpoint(self, attempt: Any, others: list[Execution]) -> None:
         """An attempt finds at least what an earlier one was told is stored."""
-        stored = [(other.attempt, other.checkpoints) for other in others if other.checkpoints]
+        stored = [
+            (other.attempt, other.checkpoints)
+            for other in others
+            if other.checkpoints and other.attempt < attempt.number
+        ]
         if not stored:
             return
         text = attempt.stored_checkpoint

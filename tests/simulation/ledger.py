@@ -25,7 +25,7 @@ from taskyard_core.records import TaskState as S
 
 TERMINAL = (S.SUCCESS, S.FAILED, S.TIMEOUT, S.CANCELLED, S.SKIPPED)
 IN_FLIGHT = (S.ASSIGNED, S.RUNNING, S.CANCELLING)
-_TENANT_ID = slice(0, 2)
+RESOURCES = ("cpu_millis", "memory_mb", "gpus")
 
 
 @dataclass(slots=True)
@@ -34,6 +34,7 @@ class Record:
 
     values: dict[str, Any]
     since: float  # when its state was committed
+    asks: tuple[int, ...]  # in the order of RESOURCES
     assigned_commit: float = 0.0
     archived: dict[int, str] = field(default_factory=dict)  # token of each attempt that was followed by another
     failures: int = 0  # attempts spent on failures since the last retry by hand
@@ -99,6 +100,7 @@ class Ledger:
         self.retries_asked: dict[str, int] = {}  # by instance id: retries by hand that were asked for
         self.reopened_runs: set[str] = set()
         self.cancels_asked: set[str] = set()
+        self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
         self.term = 0
         self.revision = 0
         self.holder = ""
@@ -145,8 +147,9 @@ class Ledger:
             self.workers[row[0]] = row[2]
         for row in changes.request_inserts:
             self.requests[row[1]] = row
-        for worker_id in self.in_flight:
+        for worker_id in self._gained:
             self._check_worker(worker_id)
+        self._gained.clear()
 
     # Rows.
 
@@ -165,14 +168,14 @@ class Ledger:
             "request_inserts": [row[1] for row in changes.request_inserts],
         }
         for name, found in keys.items():
-            if len(set(found)) != len(found):
+            if len(found) > 1 and len(set(found)) != len(found):
                 self._violate("a commit names each row once", f"{name} of commit {changes.revision}: {found}")
 
     def _inserted(self, values: dict[str, Any]) -> None:
         id = values["id"]
         if id in self.instances:
             self._violate("ids are unique", f"{short(id)} was inserted twice")
-        record = self.instances[id] = Record(values, self._clock())
+        record = self.instances[id] = Record(values, self._clock(), asks_of(values["policy_json"]))
         self._check_unique(record)
         self._trace.note("database", f"new {story(record)}")
         self._check_token(record, {"attempt": 0, "token": ""})
@@ -253,6 +256,7 @@ class Ledger:
             held.pop(record.id, None)
         if record.state in IN_FLIGHT:
             self.in_flight.setdefault(record.get("worker_id"), {})[record.id] = record
+            self._gained[record.get("worker_id")] = None
 
     def _check_worker(self, worker_id: str) -> None:
         held, offer = self.in_flight[worker_id], self._offers.get(worker_id)
@@ -260,8 +264,7 @@ class Ledger:
             return
         if len(held) > offer.slots:
             self._violate("slots are counted", f"{worker_id} has {offer.slots} slots and holds {len(held)}")
-        for name in ("cpu_millis", "memory_mb", "gpus"):
-            used = sum(int(record.policy.get(name, 0)) for record in held.values() if record.get("policy_json"))
+        for name, used in zip(RESOURCES, map(sum, zip(*(record.asks for record in held.values()), strict=True)), strict=True):
             if used > getattr(offer, name):
                 self._violate("slots are counted", f"{worker_id} has {getattr(offer, name)} {name}, {used} are held")
 
@@ -311,6 +314,12 @@ class Ledger:
 
     def _violate(self, promise: str, story: str) -> None:
         self._trace.violate(promise, story)
+
+
+def asks_of(policy_json: str) -> tuple[int, ...]:
+    """Returns the resources that a stored policy asks for."""
+    policy = json.loads(policy_json) if policy_json else {}
+    return tuple(int(policy.get(name, 0)) for name in RESOURCES)
 
 
 def short(id: str) -> str:

@@ -59,6 +59,20 @@ class _Task(asyncio.Task[T]):
         return self._serial
 
 
+class _Handle(asyncio.Handle):
+    """A handle that asks nobody whether it is being debugged: there are tens of thousands in each history."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: contextvars.Context) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """Time starts at 1,000 s and jumps to the next timer when nothing else is to be done.
 
@@ -71,7 +85,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turns = 0
         self.errors: list[str] = []  # what nobody caught
         self.world = Process("world")
-        self._rng = rng
+        self._random = rng.random
         self._runnable: list[Process] = []
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = count()
@@ -116,7 +130,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._enqueue(handle, context)
         return handle
 
@@ -237,7 +251,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turns += 1
         if self.turns > BUSY_LIMIT:
             raise Stuck(f"time stands still at {self.now:.3f} s while callbacks go on for ever\n{self.dump()}")
-        place = self._rng.randrange(len(runnable)) if len(runnable) > 1 else 0
+        place = int(self._random() * len(runnable)) if len(runnable) > 1 else 0
         process = runnable.pop(place)
         process.queued = False
         ready = process.ready

@@ -23,7 +23,7 @@ from taskyard_core.engine import Engine, Limits
 from taskyard_scheduler import scheduler as scheduler_module
 
 START_S = 1_000.0
-HEAL_S = 40.0
+HEAL_S = 28.0
 """When the last fault is undone that does not end by itself, in seconds since the beginning."""
 PATIENCE_S = 260.0
 """How long after that everything accepted may take to end."""

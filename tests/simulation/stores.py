@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from simulation.ledger import Ledger
 from simulation.trace import Trace
 
 from taskyard_core.records import INSTANCE_UPDATE, SUCCESS, Changes
 from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
-from taskyard_scheduler.store.port import RefusedRow, RowsRefused, StoreUnavailable, TermStart
+from taskyard_scheduler.store.port import RefusedRow, RowsRefused, StoreUnavailable
 
 READ_S = (0.0005, 0.002)
 COMMIT_S = (0.001, 0.006)
@@ -32,7 +32,6 @@ class Weather:
     fail_after: float = 0.0
     refuse: float = 0.0
     gone: bool = False
-    disturbed_until: float = field(default=0.0)
 
 
 class SimStore(MemoryStore):
@@ -57,16 +56,15 @@ class SimStore(MemoryStore):
         self._trace = trace
         self._name = name
 
-    async def begin_term(self, holder: str, now_ms: int) -> TermStart:
-        return await super().begin_term(holder, now_ms)
-
     async def _fault(self, point: str) -> None:
         weather = self._weather
         when, _, method = point.partition(":")
         if method == "begin_term" and when == "after":
             self._ledger.term_began(self._database.term, self._name)
-        times = COMMIT_S if method == "commit" else READ_S
-        await asyncio.sleep(self._rng.uniform(*times) * weather.slowness / 2)
+        if method == "commit":
+            await asyncio.sleep(self._rng.uniform(*COMMIT_S) * weather.slowness / 2)
+        elif when == "before":
+            await asyncio.sleep(self._rng.uniform(*READ_S) * weather.slowness)
         if weather.gone:
             await asyncio.sleep(OUTAGE_S)
             self._fail(point, "store outage")

@@ -11,7 +11,7 @@ from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 
 TASKS = 34
 RUNS = 5
-SPAN_S = 30.0
+SPAN_S = 20.0
 """Over which time the clients' wishes are spread."""
 WORKFLOWS = 3
 RULES = (
