@@ -7,7 +7,6 @@ import time
 from enum import StrEnum
 from typing import Annotated
 
-import jwt
 import typer
 
 from taskyard_cli.exits import CliError, Exit
@@ -40,6 +39,8 @@ def sign(secret: str, *, subject: str, tenant: str, role: Role, lifetime: float,
     Raises:
         CliError: The secret is too short.
     """
+    import jwt  # here, since only this command and `dev` need it, and it takes long to import
+
     if len(secret.encode()) < SECRET_MIN_BYTES:
         raise CliError(
             f"the secret has {len(secret.encode())} bytes and needs {SECRET_MIN_BYTES}; "

@@ -7,13 +7,14 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Iterator
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from taskyard_cli.durations import HOW, PATTERN
 from taskyard_cli.problems import Mark, Problem
 from taskyard_cli.yaml_source import Document, Path
+
+if TYPE_CHECKING:
+    import jsonschema
 
 _NAMES = {
     "object": "a mapping", "array": "a list", "string": "a text", "number": "a number", "integer": "a whole number",
@@ -38,6 +39,8 @@ def workflow_schema() -> dict[str, Any]:
 
 def broken_rules(document: Document) -> list[Problem]:
     """Returns what breaks the schema, in the order of the file."""
+    import jsonschema  # here, since it takes longer to import than most commands take
+
     validator = jsonschema.Draft202012Validator(workflow_schema())
     found = [problem for error in validator.iter_errors(document.value) for problem in _problems(error, document)]
     return sorted(found, key=_order)

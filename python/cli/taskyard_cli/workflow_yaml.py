@@ -26,9 +26,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    style = "|" if "\n" in text else None
-    if style is None and _changes(text):
-        style = '"'
+    plain = text.replace("\n", "").isprintable()  # the writer of PyYAML loses U+0085 and its like elsewhere
+    style = "|" if "\n" in text and plain else None if plain and not _changes(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

@@ -21,6 +21,10 @@ GRACE_S = 20.0
 def _end_with_parent() -> None:
     while os.read(0, 1024):
         pass
+    # Nobody reads our lines any longer, and a service that cannot write them could not stop in order.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_S)
     os.killpg(0, signal.SIGKILL)
