@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-STATUS_NAMES: Final = {2: "success", 3: "failed", 4: "timeout", 8: "cancelled", 9: "skipped"}
+STATUS_NAMES: Final = {2: "SUCCESS", 3: "FAILED", 4: "TIMEOUT", 8: "CANCELLED", 9: "SKIPPED"}
 """Label `status` of the task metrics, by TaskState."""

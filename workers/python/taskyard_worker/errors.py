@@ -28,6 +28,12 @@ class PermissionDenied(NonRetryable):
     kind = "PERMISSION_DENIED"
 
 
+class OutputTooLarge(NonRetryable):
+    """A handler returned more than an output may take; it should store the data and return its address."""
+
+    kind = "OUTPUT_TOO_LARGE"
+
+
 class TaskStopped(WorkerError):
     """The attempt was told to stop (cancelled, timed out, or the worker stops). Let it pass through a handler."""
 

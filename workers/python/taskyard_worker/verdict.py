@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from taskyard_worker.context import clean_text, to_json
-from taskyard_worker.errors import NonRetryable
+from taskyard_worker.errors import NonRetryable, OutputTooLarge
 
 MAX_OUTPUT_BYTES = 256 * 1024
 MAX_ERROR_BYTES = 64 * 1024
@@ -23,7 +23,8 @@ def output_text(value: Any) -> str:
     """Return what a handler returned as JSON; nothing for None.
 
     Raises:
-        NonRetryable: It cannot be stored.
+        NonRetryable: JSON cannot hold it.
+        OutputTooLarge: It takes more than 256 KiB.
     """
     if value is None:
         return ""
@@ -35,7 +36,7 @@ def output_text(value: Any) -> str:
             f"the handler returned what JSON cannot hold ({error}); return plain dicts, lists, text and numbers"
         ) from error
     if size > MAX_OUTPUT_BYTES:
-        raise NonRetryable(
+        raise OutputTooLarge(
             f"the handler returned {size} bytes of JSON, at most {MAX_OUTPUT_BYTES} fit; "
             "store the data elsewhere and return its address"
         )

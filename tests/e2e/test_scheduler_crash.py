@@ -1,0 +1,50 @@
+"""A scheduler is killed with kill -9 under load, several times, at random moments: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+
+from e2e.history import check
+from e2e.load import Load
+from e2e.process import Process
+from e2e.site import Site
+
+KILLS = 3
+
+
+async def kill_and_restart(site: Site, load: Load, rng: random.Random, scheduler: Process) -> None:
+    for _ in range(KILLS):
+        await load.reach(rng.randint(1, 120), rng.choice([lambda: load.accepted, lambda: load.ended]))
+        scheduler.kill()
+        scheduler = await site.start_scheduler()
+    await load.reach(60, lambda: load.ended)
+
+
+async def test_a_scheduler_killed_under_load_loses_nothing(any_site: Site, rng: random.Random) -> None:
+    scheduler = await any_site.start_scheduler()
+    for _ in range(2):
+        await any_site.start_worker()
+    load = Load(any_site, rng)
+    await load.during(kill_and_restart(any_site, load, rng, scheduler))
+    await check(any_site, load.history)
+
+
+async def test_worker_and_scheduler_killed_under_load(any_site: Site, rng: random.Random) -> None:
+    scheduler = await any_site.start_scheduler()
+    await any_site.start_worker("stays")
+    worker = await any_site.start_worker("dies")
+    load = Load(any_site, rng)
+
+    async def story() -> None:
+        nonlocal scheduler, worker
+        for _ in range(2):
+            await load.reach(rng.randint(1, 100))
+            first, second = rng.sample([scheduler, worker], 2)
+            first.kill()
+            second.kill()
+            scheduler = await any_site.start_scheduler()
+            worker = await any_site.start_worker("dies")
+        await load.reach(60, lambda: load.ended)
+
+    await load.during(story())
+    await check(any_site, load.history)
