@@ -128,8 +128,7 @@ class Conversation:
         async with asyncio.TaskGroup() as group:
             output = [
                 group.create_task(OutputReader(partial(self._attempt.write_output, name)).read(pipe), name=name)
-                for name, pipe in (("stdout", self._child.process.stdout), ("stderr", self._child.process.stderr))
-                if pipe is not None
+                for name, pipe in (("stdout", self._child.stdout), ("stderr", self._child.stderr))
             ]
             self._say(order)
             while line := await self._reader.readline():

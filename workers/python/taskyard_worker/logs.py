@@ -7,6 +7,7 @@ import sys
 from typing import Protocol, cast
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 
 class Logger(Protocol):
@@ -40,9 +41,10 @@ def json_logger(level: str, **facts: object) -> Logger:
         structlog.PrintLogger(sys.stderr),
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            # Without local variables: they hold tasks' inputs.
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+            structlog.processors.JSONRenderer(default=str),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
     )

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from taskyard_worker.supervision import Supervision
 
@@ -46,52 +49,89 @@ class Leases:
         self._groups.pop(token, None)
 
 
-class ExitProtocol(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells the end of the process itself: asyncio's own `wait` also waits for whoever holds its pipes."""
+class Exit:
+    """The end of a process, watched without a thread where the system can (Linux' pidfd)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=PIPE_BYTES, loop=loop)
-        self.exited = asyncio.Event()
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._watch()
 
-    def process_exited(self) -> None:
-        """Note that the process has ended."""
-        super().process_exited()
-        self.exited.set()
+    async def wait(self) -> int:
+        """Return the exit code once the process has ended, negative for a signal."""
+        await self._ended.wait()
+        code: int = self._process.returncode
+        return code
+
+    def _watch(self) -> None:
+        if not hasattr(os, "pidfd_open"):
+            threading.Thread(target=self._wait_in_thread, name="child", daemon=True).start()
+            return
+        descriptor = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(descriptor, self._readable, descriptor)
+
+    def _readable(self, descriptor: int) -> None:
+        self._loop.remove_reader(descriptor)
+        os.close(descriptor)
+        self._process.wait()
+        self._ended.set()
+
+    def _wait_in_thread(self) -> None:
+        self._process.wait()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._ended.set)
 
 
 class Child:
-    """One child process and its group."""
+    """One child process and its group.
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport, supervision: Supervision
-    ) -> None:
-        self.process = process
-        self._transport = transport
-        protocol = transport.get_protocol()
-        if not isinstance(protocol, ExitProtocol):
-            raise TypeError("a child is started with ExitProtocol")
-        self._exited = protocol.exited
+    Attributes:
+        stdout: What it prints.
+        stderr: What it complains.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], supervision: Supervision) -> None:
+        self.stdout = asyncio.StreamReader(limit=PIPE_BYTES)
+        self.stderr = asyncio.StreamReader(limit=PIPE_BYTES)
+        self._process = process
+        self._exit = Exit(process)
         self._supervision = supervision
+        self._pipes: list[asyncio.ReadTransport] = []
 
     @property
     def group(self) -> int:
         """Id of its process group, which is also its process id."""
-        return self.process.pid
+        return self._process.pid
+
+    async def connect(self) -> None:
+        """Begin to read its pipes."""
+        loop = asyncio.get_running_loop()
+        for reader, pipe in ((self.stdout, self._process.stdout), (self.stderr, self._process.stderr)):
+            transport, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, reader), pipe)
+            self._pipes.append(transport)
+
+    def say_go(self) -> None:
+        """Write a line to its stdin and close that."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):  # it has ended: its exit code says more
+                self._process.stdin.write(b"\n")
+            self._process.stdin.close()
 
     async def wait(self) -> int:
         """Wait for its end and kill what it left in its group; return its exit code, negative for a signal."""
-        await self._exited.wait()
+        code = await self._exit.wait()
         self.kill()
-        return self.process.returncode or 0
+        return code
 
     async def end(self, grace_s: float) -> None:
         """Ask the group to end with SIGTERM; kill it once the grace is over, or when this is cancelled."""
         self.terminate()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                await self._exited.wait()
+                await self._exit.wait()
         self.kill()
-        await self._exited.wait()
+        await self._exit.wait()
 
     def terminate(self) -> None:
         """Ask the group to end."""
@@ -104,7 +144,10 @@ class Child:
     def forget(self) -> None:
         """Tell the supervisor that it has ended, and close its pipes, whoever else still holds them."""
         self._supervision.drop(self.group)
-        self._transport.close()
+        for pipe in self._pipes:
+            pipe.close()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so of zombies
@@ -129,13 +172,16 @@ class ProcessHost:
         token: str,
         env: Mapping[str, str],
         cwd: str | None = None,
-        stdin: int = asyncio.subprocess.DEVNULL,
+        stdin: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> Child:
         """Start a child by exec, its stdout and stderr as pipes.
 
-        The supervisor learns of it after it exists: a child must wait to be told to go on, so that there is
-        no moment in which it could outlive the worker.
+        The supervisor learns of it after it exists: a child must wait to be told to go on, so that there is no moment
+        in which it could outlive the worker.
+
+        Not the event loop's own way to start processes: uvloop's forks and runs fork handlers in the child, and
+        those of gRPC crash there.
 
         Args:
             command: The program and its arguments.
@@ -148,20 +194,24 @@ class ProcessHost:
         Raises:
             OSError: It cannot be started.
         """
-        loop = asyncio.get_running_loop()
-        transport, protocol = await loop.subprocess_exec(
-            lambda: ExitProtocol(loop),
-            *command,
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - running programs is the task; it takes a millisecond
+            command,
             env=env,
             cwd=cwd,
             stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
             pass_fds=pass_fds,
+            bufsize=0,
         )
-        process = asyncio.subprocess.Process(transport, protocol, loop)
-        child = Child(process, transport, self.supervision)
-        self.supervision.add(child.group)
-        self.leases.bind(token, child.group)
+        self.supervision.add(process.pid)
+        child = Child(process, self.supervision)
+        try:
+            self.leases.bind(token, child.group)
+            await child.connect()
+        except BaseException:
+            child.kill()
+            child.forget()
+            raise
         return child

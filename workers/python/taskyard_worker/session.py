@@ -114,6 +114,7 @@ class Session:
         self._registered = asyncio.Event()
         self._beat_now = asyncio.Event()
         self._epoch = 0
+        self._leaving = False
         self._interval_s = HEARTBEAT_S
         self._stream: WorkerStream | None = None
         self._stream_since = 0.0
@@ -155,6 +156,8 @@ class Session:
         """
         backoff = Backoff(self._random)
         while True:
+            if self._leaving:
+                await self._work.loop.create_future()  # the worker has said goodbye; it is cancelled any moment
             began = self._work.loop.time()
             try:
                 self.tries += 1
@@ -175,6 +178,8 @@ class Session:
         if error.unknown_worker:
             self._registered.clear()
             self._log.info("the scheduler does not know this worker; registering again")
+            return
+        if self._leaving:
             return
         self._log.warning("the connection was lost; trying again", code=error.code, error=error.message)
 
@@ -331,6 +336,7 @@ class Session:
         """End the session, if there is one."""
         if not self._registered.is_set():
             return
+        self._leaving = True
         try:
             await self._link.deregister(
                 DeregisterRequest(worker_id=self._identity.worker_id, session_epoch=self._epoch)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -76,7 +77,7 @@ class Shell:
                     token=attempt.token,
                     env={**self._base, **order.env, "TASKYARD_TASK_ID": attempt.task_id},
                     cwd=order.cwd or directory,
-                    stdin=asyncio.subprocess.PIPE,
+                    stdin=subprocess.PIPE,
                 )
             except OSError as error:
                 raise InvalidInput(f"the command cannot be started: {error}") from error
@@ -86,11 +87,10 @@ class Shell:
         readers = {name: OutputReader(partial(attempt.write_output, name)) for name in ("stdout", "stderr")}
         reading = [
             asyncio.create_task(readers[name].read(pipe), name=f"{name} of {attempt.task_id}")
-            for name, pipe in (("stdout", child.process.stdout), ("stderr", child.process.stderr))
-            if pipe is not None
+            for name, pipe in (("stdout", child.stdout), ("stderr", child.stderr))
         ]
         try:
-            open_gate(child)
+            child.say_go()
             code = await child.wait()
             await asyncio.wait(reading, timeout=OUTPUT_LEFT_S)
         except asyncio.CancelledError:
@@ -106,13 +106,6 @@ class Shell:
         for reader in readers.values():
             reader.finish()
         return ended(code, readers["stdout"].tail, readers["stderr"].tail)
-
-
-def open_gate(child: Child) -> None:
-    """Let the command begin."""
-    if child.process.stdin is not None:
-        child.process.stdin.write(b"\n")
-        child.process.stdin.close()
 
 
 def ended(code: int, stdout_tail: str, stderr_tail: str) -> dict[str, Any] | Outcome:

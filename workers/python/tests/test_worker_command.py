@@ -206,6 +206,17 @@ async def test_kill_9_takes_the_children_within_a_second_and_loses_no_result(
     assert status(await scheduler.result("quick")) == "SUCCESS"
 
 
+async def test_processes_start_beside_grpc_and_uvloop_without_fail(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    await workers.start(port, "--concurrency", "40")
+    await scheduler.connected()
+    scheduler.assign(*(task(f"shell-{number}", "shell", command="true") for number in range(40)))
+    for number in range(40):
+        result = await scheduler.result(f"shell-{number}")
+        assert status(result) == "SUCCESS", result.error_message
+
+
 async def test_a_scheduler_that_restarts_finds_the_worker_again(scheduler: GrpcScheduler, workers: Workers) -> None:
     async with serving(scheduler) as port:
         await workers.start(port)
