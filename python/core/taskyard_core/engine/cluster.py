@@ -88,10 +88,10 @@ class Cluster:
 
     def move(self, instance: Instance, to: int) -> None:
         """Moves an instance to another state and marks it."""
-        if self.observe is not None:
-            self.observe("instance", instance.state, to)
         if not NEXT[instance.state] >> to & 1:
             refuse_move(instance, to)
+        if self.observe is not None:
+            self.observe("instance", instance.state, to)
         instance.state = to
         instance.phase = PHASES[to]
         if instance.id not in self.new:
