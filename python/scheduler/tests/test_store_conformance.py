@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from servers import MariaDB
+from store_databases import empty_database
 from store_rows import (
     NOW,
     attempt,
@@ -39,7 +39,6 @@ from taskyard_scheduler.store.port import (
     Store,
     StoreError,
 )
-from taskyard_scheduler.store.tables import CLUSTER, METADATA
 
 START = ("", "")
 
@@ -69,17 +68,6 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     yield open_one
     for store in opened:
         await store.close()
-
-
-def empty_database(url: str) -> None:
-    """Takes out every row; the schema stays, if it is there already."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        for table in METADATA.sorted_tables if sa.inspect(connection).has_table(CLUSTER.name) else []:
-            if table is CLUSTER:
-                connection.execute(sa.update(table).values(term=0, revision=0, holder="", election=""))
-            else:
-                connection.execute(sa.delete(table))
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ timeout.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
-import pymysql
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
 
 from taskyard_scheduler.store.mysql import lock_name, mysql_engine
 from taskyard_scheduler.store.port import StoreUnavailable
+from taskyard_scheduler.store.sql import disconnect
 
 SESSION_TIMEOUT_S: Final = 3
 ANSWER_TIMEOUT_S: Final = 2
@@ -66,9 +65,7 @@ class NamedLock:
         """Ends the connection, which releases the lock. May be called twice."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sa.exc.DBAPIError, pymysql.err.Error, OSError):  # it is gone already
-                connection.invalidate()
-                connection.close()
+            disconnect(connection)
 
 
 def _words(error: Exception) -> str:

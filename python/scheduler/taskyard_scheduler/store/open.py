@@ -32,6 +32,8 @@ def open_store(url: str, *, synchronous: Synchronous = "FULL") -> Store:
     if kind == "sqlite":
         return sqlite_store(_path_of(parsed), synchronous)
     if kind in ("mysql", "mariadb"):
+        if not parsed.database:
+            raise StoreError(f"the database URL names a server only: name the database; write {FORMS}")
         return mysql_store(parsed)
     raise StoreError(f"there is no store for {kind!r} databases; write {FORMS}")
 

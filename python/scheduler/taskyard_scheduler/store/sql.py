@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -35,6 +35,10 @@ from taskyard_scheduler.store.tables import CLUSTER
 from taskyard_scheduler.store.writes import BadRow, Cursor, Writer
 
 T = TypeVar("T")
+
+COMMITS: Final = "commits"
+READS: Final = "reads"
+LISTS: Final = "lists"
 
 
 class Dialect(Protocol):
@@ -82,26 +86,31 @@ class SqlStore(Store):
         """Connects to nothing yet."""
         self.name = dialect.name
         self._dialect = dialect
-        self._lanes: list[Lane[Connection]] = []
+        self._lanes: dict[str, Lane[Connection]] = {}
 
     @override
     async def open(self) -> None:
         self._dialect.hold()
-        self._lanes = [self._lane(role) for role in ("commits", "reads", "lists")]
-        self._commits, self._reads, self._lists = self._lanes
+        roles = (COMMITS, READS, LISTS)
+        self._lanes = {
+            role: Lane(f"store-{role}", self._dialect.connect, disconnect, self._translate) for role in roles
+        }
         try:
-            await self._commits.run(self._dialect.migrate)
+            await self._lane(COMMITS).run(self._dialect.migrate)
         except BaseException:
             await self.close()
             raise
 
     def _lane(self, role: str) -> Lane[Connection]:
-        return Lane(f"store-{role}", self._dialect.connect, _disconnect, self._translate)
+        lane = self._lanes.get(role)
+        if lane is None:
+            raise StoreError("the store is not open")
+        return lane
 
     @override
     async def close(self) -> None:
-        lanes, self._lanes = self._lanes, []
-        for lane in lanes:
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
             await lane.close()
         self._dialect.release()
 
@@ -118,7 +127,7 @@ class SqlStore(Store):
 
     @override
     async def begin_term(self, holder: str, now_ms: int) -> TermStart:
-        return await self._commits.run(partial(self._begin_term, holder, now_ms))
+        return await self._lane(COMMITS).run(partial(self._begin_term, holder, now_ms))
 
     def _begin_term(self, holder: str, now_ms: int, connection: Connection) -> TermStart:
         next_term = sa.update(CLUSTER).values(term=CLUSTER.c.term + 1, holder=holder, term_started_at=now_ms)
@@ -129,7 +138,7 @@ class SqlStore(Store):
 
     @override
     async def record_election(self, kind: str) -> None:
-        await self._commits.run(partial(self._record_election, kind))
+        await self._lane(COMMITS).run(partial(self._record_election, kind))
 
     def _record_election(self, kind: str, connection: Connection) -> None:
         with self._transaction(connection):
@@ -140,11 +149,11 @@ class SqlStore(Store):
 
     @override
     async def settings(self) -> dict[str, str]:
-        return await self._reads.run(self._dialect.settings)
+        return await self._lane(READS).run(self._dialect.settings)
 
     @override
     async def commit(self, term: int, changes: Changes) -> None:
-        await self._commits.run(partial(self._commit, term, changes))
+        await self._lane(COMMITS).run(partial(self._commit, term, changes))
 
     def _commit(self, term: int, changes: Changes, connection: Connection) -> None:
         try:
@@ -212,10 +221,10 @@ class SqlStore(Store):
     # Reading.
 
     async def _read(self, work: Callable[..., T], *args: Any) -> T:
-        return await self._reads.run(lambda connection: work(connection, *args))
+        return await self._lane(READS).run(lambda connection: work(connection, *args))
 
     async def _list(self, work: Callable[..., T], *args: Any) -> T:
-        return await self._lists.run(lambda connection: work(connection, *args))
+        return await self._lane(LISTS).run(lambda connection: work(connection, *args))
 
     @override
     async def load_runs(self, after: tuple[str, str], limit: int) -> list[Row]:
@@ -314,11 +323,10 @@ def _term_and_revision(cursor: DBAPICursor) -> tuple[int, int]:
     return term, revision
 
 
-def _disconnect(connection: Connection) -> None:
-    try:
-        connection.close()
-    except sa.exc.DBAPIError:
-        connection.invalidate()
+def disconnect(connection: Connection) -> None:
+    """Ends a connection, whatever state it is in."""
+    connection.invalidate()  # first, so that nothing is said to a server that may be gone
+    connection.close()
 
 
 def _words(raised: Exception) -> str:

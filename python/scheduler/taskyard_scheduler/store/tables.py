@@ -78,7 +78,7 @@ SPARE: Final = "spare"
 """Column of bytes that a new row has to spare, where updates are cheaper for it; never read."""
 
 INSTANCES: Final = _table("instances", records.INSTANCE_COLUMNS, ("tenant", "id"))
-INSTANCES.append_column(sa.Column(SPARE, _NAME, nullable=False, server_default=""))
+INSTANCES.append_column(sa.Column(SPARE, _NAME, nullable=False, server_default=sa.text("''")))
 ATTEMPTS: Final = _table("attempts", records.ATTEMPT_COLUMNS, ("tenant", "id", "attempt"))
 RUNS: Final = _table("runs", records.RUN_COLUMNS, ("tenant", "id"))
 CHECKPOINTS: Final = _table("checkpoints", records.CHECKPOINT_COLUMNS, ("tenant", "id"))

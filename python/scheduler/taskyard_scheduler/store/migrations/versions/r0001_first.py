@@ -110,7 +110,7 @@ def _create_instances() -> None:
         _required("metadata_json", _TEXT),
         _required("cancel_reason", _TEXT),
         _required("revision", _BIG),
-        sa.Column("spare", _NAME, nullable=False, server_default=""),
+        sa.Column("spare", _NAME, nullable=False, server_default=sa.text("''")),
         sa.PrimaryKeyConstraint("tenant", "id"),
     )
     _index(
