@@ -16,8 +16,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Self
 
 PERIOD_S = 0.002
@@ -72,6 +73,8 @@ class Sampler:
         self.collected_s[generation] += time.thread_time() - self._collection_start_s
 
     def _look(self, _number: int, interrupted: FrameType | None) -> None:
+        while interrupted is not None and interrupted.f_code.co_filename == __file__:
+            interrupted = interrupted.f_back  # a look that was itself interrupted before it had charged anybody
         frames = sys._current_frames()
         main = threading.main_thread().ident
         for thread in threading.enumerate():
@@ -80,6 +83,7 @@ class Sampler:
             frame = interrupted if ident == main else frames.get(ident or 0)
             if used > 0 and frame is not None:
                 self._charge(thread.name, frame, used)
+        self._used(main or 0)  # looking costs too, and nobody is charged for it
 
     def _used(self, ident: int) -> float:
         """Returns the processor time of a thread since the last look."""
@@ -135,7 +139,11 @@ def most(seconds: Seconds) -> list[tuple[str, float]]:
 
 
 def _name(frame: FrameType) -> str:
-    code = frame.f_code
+    return _code_name(frame.f_code)
+
+
+@cache
+def _code_name(code: CodeType) -> str:
     return f"{'/'.join(Path(code.co_filename).parts[-2:])}:{code.co_qualname}"
 
 

@@ -15,6 +15,7 @@ from bench.child import Child, ChildFailed
 from bench.cluster import Setup, WrongEnd, running
 from bench.command import measure
 from bench.database import Sqlite
+from bench.peers.environment import LOCK
 from bench.plan import Plan
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +74,15 @@ async def test_runs_and_fan_out_are_measured(tmp_path: Path) -> None:
     assert 0 < report.detail["fanout_1000_s"] < 60
 
 
+@pytest.mark.usefixtures("mariadb")  # skips where there is none; the benchmark makes its own
+async def test_latency_is_measured_on_both_databases(tmp_path: Path) -> None:
+    report = await measure("latency", SMALL, tmp_path)
+    assert 0 < report.value <= report.detail["p99_ms"]
+    assert report.detail["normal_p50_ms"] > 0
+    assert report.detail["mariadb_p50_ms"] > 0
+    assert report.detail["mariadb_settings"]["innodb_flush_log_at_trx_commit"] == "1"
+
+
 async def test_a_task_that_is_missing_from_the_database_leaves_no_figure(tmp_path: Path) -> None:
     async def count_one_too_many() -> None:
         folder = tmp_path / "cluster"
@@ -89,6 +99,14 @@ async def test_a_sampled_scheduler_leaves_its_profile(tmp_path: Path) -> None:
     await measure("submit-single", plan, tmp_path)
     text = (ROOT / ".bench" / "profiles" / "submit-single-scheduler.txt").read_text()
     assert "thread MainThread: with what it calls" in text
+
+
+def test_the_peers_are_pinned_by_hash_and_by_no_address() -> None:
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
+    pins = [number for number, line in enumerate(lines) if "==" in line and not line.startswith(" ")]
+    assert pins
+    assert all(lines[number + 1].strip().startswith("--hash=sha256:") for number in pins)
+    assert "://" not in "".join(lines)
 
 
 def test_a_process_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
