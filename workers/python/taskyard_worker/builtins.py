@@ -5,48 +5,16 @@ Their inputs and outputs are those of the contract.
 
 from __future__ import annotations
 
-import asyncio
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.basics import sleep, text_process
 from taskyard_worker.calling import CallPort
-from taskyard_worker.errors import InvalidInput, RegistrationError
+from taskyard_worker.errors import RegistrationError
 from taskyard_worker.processes import ProcessHost
 from taskyard_worker.registry import Handler, Mode, TaskRegistry, make_handler
 from taskyard_worker.shell import Shell
-from taskyard_worker.text import TextInputError, process_input
-
-MAX_SLEEP_S = 30 * 24 * 3600.0
-
-
-async def sleep(seconds: Any) -> dict[str, float]:
-    """Sleep, at most 30 days; what is cancelled wakes at once.
-
-    Raises:
-        InvalidInput: `seconds` is no number in range.
-    """
-    try:
-        wait_s = float(seconds)
-    except (TypeError, ValueError):
-        wait_s = math.nan
-    if isinstance(seconds, bool) or not 0 <= wait_s <= MAX_SLEEP_S:
-        raise InvalidInput(f"'seconds' is {seconds!r}; it must be a number from 0 to {MAX_SLEEP_S:.0f}")
-    await asyncio.sleep(wait_s)
-    return {"slept_seconds": wait_s}
-
-
-def text_process(input: Mapping[str, Any]) -> Any:
-    """Process a text; docs/text-operations.md says how.
-
-    Raises:
-        InvalidInput: The text, the operation or an option breaks a rule.
-    """
-    try:
-        return process_input(input)
-    except TextInputError as error:
-        raise InvalidInput(str(error)) from error
 
 
 def shell_handler(host: ProcessHost, environ: Mapping[str, str]) -> Handler:

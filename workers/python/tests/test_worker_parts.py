@@ -13,7 +13,8 @@ import pytest
 from worker_fakes import Signal, Silent
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
-from taskyard_worker.builtins import offered, sleep, text_process
+from taskyard_worker.basics import sleep, text_process
+from taskyard_worker.builtins import offered
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError, InvalidInput, LoadError, RegistrationError
 from taskyard_worker.identity import take_home

@@ -1,0 +1,44 @@
+"""The functions of the built-in task types `sleep` and `text_process`.
+
+Their inputs and outputs are those of the contract. Loads quickly, since an exclusive task runs it in a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from taskyard_worker.errors import InvalidInput
+from taskyard_worker.text import TextInputError, process_input
+
+MAX_SLEEP_S = 30 * 24 * 3600.0
+
+
+async def sleep(seconds: Any) -> dict[str, float]:
+    """Sleep, at most 30 days; what is cancelled wakes at once.
+
+    Raises:
+        InvalidInput: `seconds` is no number in range.
+    """
+    try:
+        wait_s = float(seconds)
+    except (TypeError, ValueError):
+        wait_s = math.nan
+    if isinstance(seconds, bool) or not 0 <= wait_s <= MAX_SLEEP_S:
+        raise InvalidInput(f"'seconds' is {seconds!r}; it must be a number from 0 to {MAX_SLEEP_S:.0f}")
+    await asyncio.sleep(wait_s)
+    return {"slept_seconds": wait_s}
+
+
+def text_process(input: Mapping[str, Any]) -> Any:
+    """Process a text; docs/text-operations.md says how.
+
+    Raises:
+        InvalidInput: The text, the operation or an option breaks a rule.
+    """
+    try:
+        return process_input(input)
+    except TextInputError as error:
+        raise InvalidInput(str(error)) from error
