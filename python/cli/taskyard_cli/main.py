@@ -16,6 +16,7 @@ from taskyard_cli import (
     token_command,
     workflow_commands,
 )
+from taskyard_cli.demo.command import demo
 from taskyard_cli.dev.command import dev
 from taskyard_cli.guard import GuardedGroup
 
@@ -33,6 +34,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_top)
     app.command("dev", rich_help_panel=SERVE)(dev)
+    app.command("demo", rich_help_panel=SERVE)(demo)
     app.command("scheduler", rich_help_panel=SERVE, context_settings=service_commands.PASS_ON)(
         service_commands.scheduler
     )

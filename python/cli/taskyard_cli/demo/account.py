@@ -1,0 +1,132 @@
+"""The account of a run: what the report and the terminal say of it, and whether it shows what it was to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+
+from taskyard.v1.tasks_pb2 import TaskAttempt
+from taskyard.v1.workflows_pb2 import RunState
+from taskyard_cli.demo.history import History, Step
+from taskyard_cli.durations import show_seconds
+from taskyard_cli.show import run_word
+
+HANDLER_ERROR, WORKER_LOST = "HANDLER_ERROR", "WORKER_LOST"
+
+
+def events(history: History, killed: str) -> list[str]:
+    """Returns a sentence for each attempt that came to nothing."""
+    told = []
+    for step, attempt in history.ended_as(HANDLER_ERROR):
+        told.append(f"{step.id} failed at attempt {attempt.attempt} on {attempt.worker_id}; {_then(step, attempt)}")
+    for step, attempt in history.ended_as(WORKER_LOST):
+        how = "was killed (kill -9)" if attempt.worker_id == killed else "was lost"
+        told.append(f"{attempt.worker_id} {how} while it ran {step.id}; {_then(step, attempt)}")
+    return told
+
+
+def _then(step: Step, attempt: TaskAttempt) -> str:
+    after = next((each for each in step.attempts if each.attempt > attempt.attempt), None)
+    if after is None:
+        return "no other attempt followed"
+    return f"attempt {after.attempt} ran on {after.worker_id}"
+
+
+def steps_line(history: History) -> str:
+    """Returns how many steps and attempts there were."""
+    attempts = sum(len(step.attempts) for step in history.steps)
+    return f"{history.run.run.steps_ended} of {history.run.run.steps_total}, in {attempts} attempts"
+
+
+def workers_line(history: History) -> str:
+    """Returns which workers did how much."""
+    return ", ".join(f"{worker} ({steps} steps)" for worker, steps in history.done_by().items())
+
+
+def time_rows(history: History) -> list[tuple[str, str]]:
+    """Returns where the tasks' time went, each kind with its share of all."""
+    phases = history.phases
+    named = (
+        ("queued for a free slot", phases.queued),
+        ("scheduling (upstream ended to queued, sent to started)", phases.scheduling),
+        ("running", phases.running),
+        ("in attempts that came to nothing", phases.lost),
+        ("waiting before a retry", phases.retrying),
+    )
+    whole = phases.total or 1.0
+    return [(name, f"{show_seconds(spent)} ({100 * spent / whole:.0f} %)") for name, spent in named]
+
+
+def appendix(history: History, killed: str) -> str:
+    """Returns the report's last section: how it was made."""
+    lines = [
+        "## How this report was made",
+        f"Run `{history.run.run.run_id}` of the workflow `{history.run.run.workflow}`, "
+        f"{run_word(history.run.run.state)} after {show_seconds(history.seconds)}.",
+        "\n".join([f"- Steps: {steps_line(history)}.", f"- Workers: {workers_line(history)}."]
+                  + [f"- {sentence}." for sentence in events(history, killed)]),
+        f"The tasks' time, {show_seconds(history.phases.total)} in all, since they run beside each other:",
+        "\n".join(["| where it went | time |", "|---|---|"] + [f"| {name} | {time} |" for name, time in time_rows(history)]),
+        "\n".join(["| step | attempt | worker | status | took |", "|---|---|---|---|---|", *_attempt_rows(history)]),
+    ]  # fmt: skip
+    return "\n".join("\n\n".join(lines).splitlines()) + "\n"
+
+
+def _attempt_rows(history: History) -> Iterator[str]:
+    for step in history.steps:
+        for each in step.attempts:
+            spent = (each.end_time.ToDatetime() - each.assign_time.ToDatetime()).total_seconds()
+            kind = each.error.kind or "SUCCESS"
+            yield f"| {step.id} | {each.attempt} | {each.worker_id} | {kind} | {show_seconds(spent)} |"
+
+
+def shortfalls(history: History, killed: str, report: str) -> list[str]:
+    """Returns what the demo was to show and did not; empty when it showed everything."""
+    return [*_of_run(history), *_of_failure(history), *_of_kill(history, killed), *_of_report(report)]
+
+
+def _of_run(history: History) -> Iterator[str]:
+    run = history.run.run
+    if run.state != RunState.RUN_STATE_SUCCEEDED:
+        yield f"the run is {run_word(run.state)}: {run.error_message}"
+    if not all(step.succeeded for step in history.steps) or len(history.steps) != run.steps_total:
+        yield "not every step succeeded"
+    if len(history.done_by()) < 2:
+        yield f"only {workers_line(history) or 'no worker'} did any step"
+
+
+def _of_failure(history: History) -> Iterator[str]:
+    if not any(step.succeeded for step, _ in history.ended_as(HANDLER_ERROR)):
+        yield "no step failed at first and succeeded later"
+
+
+def _of_kill(history: History, killed: str) -> Iterator[str]:
+    if not killed:
+        yield "no worker was killed"
+    lost = [(step, each) for step, each in history.ended_as(WORKER_LOST) if each.worker_id == killed]
+    if not lost:
+        yield f"{killed or 'no worker'} was killed, and lost nothing"
+    for step, _ in lost:
+        if not step.succeeded or step.attempts[-1].worker_id == killed:
+            yield f"the work of {step.id} did not go to another worker"
+
+
+def _of_report(report: str) -> Iterator[str]:
+    sections = _sections(report.splitlines())
+    topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
+    for name in topics:
+        body = sections.get(name, [])
+        if not any(line.startswith("Keywords: ") and len(line) > 10 for line in body):
+            yield f"the report has no keywords for the topic {name}"
+        if sum(bool(line) for line in body) < 3:
+            yield f"the report has no summary of the topic {name}"
+
+
+def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        if line.startswith("#"):
+            name = line.removeprefix("### ")
+        found.setdefault(name, []).append(line) if not line.startswith("#") else None
+    return found

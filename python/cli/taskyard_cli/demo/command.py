@@ -1,0 +1,123 @@
+"""The command `taskyard demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from taskyard_cli.demo.account import appendix, events, shortfalls, steps_line, time_rows, workers_line
+from taskyard_cli.demo.drill import Drill
+from taskyard_cli.demo.fleet import HEARTBEAT_S, LEASE_S, WORKERS, Fleet
+from taskyard_cli.demo.history import History, read_history
+from taskyard_cli.dev.place import Place
+from taskyard_cli.durations import show_seconds
+from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.services import service_main
+from taskyard_cli.show import facts, out
+
+REPORT = "report.md"
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running afterwards, until Ctrl-C.")] = False,
+    report: Annotated[
+        str | None, typer.Option(help="Where the report goes; else into the temporary directory.")
+    ] = None,
+) -> None:
+    """Run a real workflow on two workers here: a failure, a killed worker, a report."""
+    for service in ("scheduler", "worker"):
+        service_main(service)  # what is missing is said before anything starts
+    folder = Path(tempfile.mkdtemp(prefix="taskyard-demo-"))
+    target = Path(report).absolute() if report else folder / REPORT
+    if not target.parent.is_dir():
+        raise CliError(f"there is no directory {target.parent} for the report", Exit.NOT_FOUND)
+    data = folder / "data"
+    with Place(data) as place:
+        asyncio.run(_run(place, target, keep))
+    # Only after success: what went wrong can be looked at in the logs.
+    shutil.rmtree(folder if report else data)
+
+
+async def _run(place: Place, target: Path, keep: bool) -> None:
+    begun = time.monotonic()
+    _cancelled_by(signal.SIGTERM)
+    console = out()
+    console.print(Text(f"Starting a scheduler and {len(WORKERS)} workers; their data is in {place.path}"))
+    fleet = Fleet(place, os.environ)
+    async with fleet.running() as client:
+        drill = Drill(client, fleet)
+        run = await drill.run(str(target))
+        history = await read_history(client, run.run_id)
+        missing = _finish(history, drill.killed, target)
+        if keep and not missing:
+            await fleet.start_worker(drill.killed)
+            await fleet.wait_healthy(client)
+            _show(history, drill.killed, target, time.monotonic() - begun)
+            console.print(Text(_look_around(place.path, run.run_id)))
+            await _interrupted()
+    if missing:
+        raise CliError("the demo did not show what it should:\n" + "\n".join(missing[:10]), Exit.FAILED)
+    if not keep:
+        _show(history, drill.killed, target, time.monotonic() - begun)
+
+
+def _finish(history: History, killed: str, target: Path) -> list[str]:
+    """Adds the account to the report, and returns what is not as it should be."""
+    if not target.is_file():
+        return [f"the run is over and there is no report {target}", *shortfalls(history, killed, "")]
+    with target.open("a", encoding="utf-8") as file:
+        file.write(f"\n{appendix(history, killed)}")
+    return shortfalls(history, killed, target.read_text(encoding="utf-8"))
+
+
+def _show(history: History, killed: str, target: Path, wall: float) -> None:
+    console = out()
+    for sentence in events(history, killed):
+        console.print(Text(f"  {sentence}"))
+    rows = [
+        ("steps", steps_line(history)),
+        ("workers", workers_line(history)),
+        ("wall time", f"{show_seconds(wall)}, of which the run {show_seconds(history.seconds)}"),
+        ("time of tasks", f"{show_seconds(history.phases.total)} in all, since they run beside each other"),
+        *((f"  {name}", spent) for name, spent in time_rows(history)),
+        ("leases", f"{LEASE_S} s here, heartbeats each {HEARTBEAT_S} s (by default 60 s and 10 s)"),
+        ("report", str(target)),
+    ]
+    console.print(facts(rows))
+
+
+def _look_around(data: Path, run_id: str) -> str:
+    return "\n".join(
+        [
+            "",
+            "It is still running. In another terminal (with .venv/bin on its PATH):",
+            f"  export TASKYARD_DATA={data}",
+            f"  taskyard runs show {run_id}",
+            f"  taskyard tasks --run {run_id}",
+            "  taskyard workers",
+            "Ctrl-C stops everything.",
+        ]
+    )
+
+
+def _cancelled_by(number: signal.Signals) -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+async def _interrupted() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

@@ -1,0 +1,252 @@
+"""`taskyard dev`: makes its files, waits until all is ready, restarts what died, stops everything, and says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import jwt
+import psutil
+import pytest
+from cli_served import Cli
+
+from taskyard_cli.dev.lines import readable
+from taskyard_cli.dev.place import Place
+from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.token_command import Role
+
+HERE = Path(__file__).parent
+PATIENCE_S = 60.0
+
+
+class Dev:
+    """A running `taskyard dev` whose output can be waited for."""
+
+    def __init__(self, data: Path, *options: str, fake: bool = True, **environ: str) -> None:
+        paths = [str(HERE / "fakes"), str(HERE.parents[1] / "client" / "tests")] if fake else []
+        environment = os.environ | environ | ({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})
+        self.data = data
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "taskyard_cli", "dev", "--data", str(data), "--port", "0", "--http-port", "0",
+             *options],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self._coming: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._coming.put(line.rstrip())
+        self._coming.put(None)
+
+    def until(self, text: str) -> str:
+        """Returns the next line with this text."""
+        while True:
+            line = self._coming.get(timeout=PATIENCE_S)
+            assert line is not None, f"ended without saying {text!r}: {self.lines}"
+            self.lines.append(line)
+            if text in line:
+                return line
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Sends a signal and returns the exit code, once the last line is read."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        while (line := self._coming.get(timeout=PATIENCE_S)) is not None:
+            self.lines.append(line)
+        return self.process.wait(PATIENCE_S)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, PATIENCE_S)
+    return not alive
+
+
+Start = Callable[..., Dev]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    running: list[Dev] = []
+
+    def begin(*options: str, data: Path = tmp_path / "d", **environ: str) -> Dev:
+        running.append(Dev(data, *options, **environ))  # type: ignore[arg-type]
+        return running[-1]
+
+    yield begin
+    for each in running:
+        with suppress(psutil.NoSuchProcess):
+            for child in [*each.children(), psutil.Process(each.process.pid)]:
+                child.kill()
+        each.process.wait()
+        assert each.process.stdout is not None
+        each._reader.join(PATIENCE_S)
+        each.process.stdout.close()
+
+
+def test_it_starts_says_what_it_started_and_stops_in_order(start: Start) -> None:
+    dev = start("--workers", "2", "--concurrency", "3")
+    dev.until("Taskyard is ready.")
+    dev.until("Ctrl-C stops everything.")
+    said = "\n".join(dev.lines)
+    left = json.loads((dev.data / "cli.json").read_text())
+    assert f"gRPC     {left['address']}" in said
+    assert "workers  id-of-worker-1, id-of-worker-2" in said
+    assert f"export TASKYARD_DATA={dev.data}" in said
+    assert "worker-1  | 19:43:07 INFO    worker started pid=" in said
+    children = dev.children()
+    assert len(children) == 3
+    assert dev.end() == 0
+    assert gone(children)
+    ends = [line for line in dev.lines if "stopped" in line]
+    assert [line.split()[0] for line in ends][-1] == "scheduler"
+    assert len(ends) == 3
+
+
+def test_secrets_are_for_their_owner_only_and_workers_get_none(start: Start) -> None:
+    dev = start("--workers", "1", TASKYARD_SECRET="of-the-shell")
+    dev.until("is ready")
+    for name in ("secret", "cli.json"):
+        assert (dev.data / name).stat().st_mode & 0o077 == 0
+    secret = (dev.data / "secret").read_text()
+    left = json.loads((dev.data / "cli.json").read_text())
+    assert jwt.decode(left["token"], secret, algorithms=["HS256"])["role"] == "admin"
+    told = json.loads((dev.data / "worker-1" / "told.json").read_text())
+    assert "TASKYARD_SECRET" not in told
+    assert told["TASKYARD_ADDRESS"] == left["address"]
+    assert jwt.decode(told["TASKYARD_TOKEN"], secret, algorithms=["HS256"])["role"] == "worker"
+    dev.end()
+
+
+def test_one_directory_has_one_owner_at_a_time(start: Start) -> None:
+    first = start("--workers", "0")
+    first.until("is ready")
+    secret = (first.data / "secret").read_text()
+    second = start("--workers", "0")
+    assert second.wait() == Exit.REFUSED
+    (said,) = second.lines
+    assert said.startswith(f"error: the data directory {first.data} is in use by another `taskyard dev` (process ")
+    assert f"(process {first.process.pid}); stop that one, or give another directory with --data" in said
+    first.end()
+    third = start("--workers", "0")
+    third.until("is ready")
+    assert (third.data / "secret").read_text() == secret
+    third.end()
+
+
+def test_a_scheduler_that_cannot_start_is_told_with_a_way_out(start: Start) -> None:
+    dev = start(FAKE_SCHEDULER_EXIT="69")
+    assert dev.wait() == Exit.FAILED
+    assert "scheduler | the port is taken" in dev.lines
+    assert dev.lines[-1] == (
+        "error: the scheduler ended (exit code 69); its last lines are above; "
+        "a port may be taken: --port 0 and --http-port 0 take free ones"
+    )
+
+
+def test_a_scheduler_that_dies_ends_it_all(start: Start) -> None:
+    dev = start("--workers", "1")
+    dev.until("is ready")
+    children = dev.children()
+    psutil.Process(json.loads((dev.data / "scheduler.json").read_text())["pid"]).kill()
+    assert dev.wait() == Exit.FAILED
+    assert dev.lines[-1].startswith("error: the scheduler ended (killed by SIGKILL)")
+    assert gone(children)
+
+
+def test_a_worker_that_cannot_work_is_not_started_again_and_again(start: Start) -> None:
+    dev = start("--workers", "1", FAKE_WORKER_EXIT="73")
+    assert dev.wait() == Exit.FAILED
+    assert dev.lines[-1] == "error: worker-1 ended: its token is refused; its last lines are above"
+
+
+def test_a_worker_that_died_is_started_again(start: Start) -> None:
+    dev = start("--workers", "1")
+    dev.until("is ready")
+    psutil.Process(int((dev.data / "worker-1" / "pid").read_text())).kill()
+    dev.until("worker-1 ended (killed by SIGKILL); it is started again in 1 s")
+    dev.until("worker started")
+    assert dev.end(signal.SIGTERM) == 0
+
+
+def test_children_go_when_it_is_killed(start: Start) -> None:
+    dev = start("--workers", "1")
+    dev.until("is ready")
+    children = dev.children()
+    dev.process.kill()
+    assert gone(children)
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_with_the_real_services(start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = start("--workers", "1", data=tmp_path / "real", fake=False)
+    dev.until("is ready")
+    monkeypatch.setenv("TASKYARD_DATA", str(dev.data))
+    shown = cli("submit", "shell", "--param", "command=echo hi", "--wait", "--timeout", "30s")
+    assert json.loads(shown.stdout)["stdout_tail"] == "hi\n"
+    assert "SUCCESS" in cli("tasks").stdout
+    assert cli("explain", "no-such").exit_code in {Exit.NOT_FOUND, Exit.REFUSED}
+    assert dev.end() == 0
+
+
+def test_a_missing_file_of_handlers_is_said_before_anything_starts(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("dev", "--data", str(tmp_path / "d"), "--tasks", "/no/such.py")
+    assert shown.exit_code == Exit.NOT_FOUND
+    assert "there is no file /no/such.py" in shown.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    with Place(tmp_path) as place:
+        assert len(place.secret) == 64
+        assert jwt.decode(place.token(Role.VIEWER), place.secret, algorithms=["HS256"])["role"] == "viewer"
+    (tmp_path / "secret").chmod(0o644)
+    with pytest.raises(CliError, match="others can read"), Place(tmp_path):
+        pass
+    (tmp_path / "secret").chmod(0o600)
+    with Place(tmp_path):
+        pass
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CliError, match="cannot be used: Not a directory"), Place(tmp_path / "file" / "below"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("\x1b[31mred", "␛[31mred"),
+        ('{"no": "event"}', '{"no": "event"}'),
+        ("[1]", "[1]"),
+        (
+            '{"event": "listening", "level": "info", "time": "2026-11-29T19:43:07Z", "port": 9090, "component": "x"}',
+            "19:43:07 INFO    listening port=9090",
+        ),
+        (
+            '{"event": "failed", "level": "error", "exception": [{"exc_type": "ValueError", "exc_value": "bad"}]}',
+            "ERROR   failed (ValueError: bad)",
+        ),
+        ('{"event": "failed", "exception": "Traceback\\n  x\\nKeyError: 1"}', "INFO    failed (KeyError: 1)"),
+    ],
+)
+def test_log_lines_for_people(line: str, shown: str) -> None:
+    assert readable(line) == shown
