@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -455,20 +455,25 @@ class Lab:
         for phase in (Phase.PENDING, Phase.IN_FLIGHT):
             for instance in tables.of_phase(phase):
                 engine.restore_instance(instance)
-        queues: dict[tuple[str, str], list[Instance]] = {}
-        for instance in tables.of_phase(Phase.READY):
-            queues.setdefault((instance.tenant, instance.queue), []).append(instance)
-        for waiting in queues.values():
-            engine.restore_queue(min(waiting, key=lambda i: (i.order_key, i.id)), len(waiting))
-        for values in (*tables.instances.values(), *tables.runs.values()):
-            if values["request_id"] is not None:
-                engine.cluster.remember_request(
-                    values["tenant"], values["request_id"], values["id"], values["request_hash"]
-                )
+        self._restore_queues()
+        self._restore_requests()
         for worker in self.workers.values():
             worker.stream = None
         self.refill()
         self.settle()
+
+    def _restore_queues(self) -> None:
+        queues: dict[tuple[str, str], list[Instance]] = {}
+        for instance in self.tables.of_phase(Phase.READY):
+            queues.setdefault((instance.tenant, instance.queue), []).append(instance)
+        for waiting in queues.values():
+            self.engine.restore_queue(min(waiting, key=lambda i: (i.order_key, i.id)), len(waiting))
+
+    def _restore_requests(self) -> None:
+        for values in (*self.tables.instances.values(), *self.tables.runs.values()):
+            if values["request_id"] is not None:
+                known = (values["tenant"], values["request_id"], values["id"], values["request_hash"])
+                self.engine.cluster.remember_request(*known)
 
     # Looks.
 
@@ -551,6 +556,3 @@ def _make_step(id: str, spec: dict[str, Any]) -> StepPlan:
         constant_params=(json.dumps(params) if params else "") if constant else None,
         constant_input="" if value is None else None,
     )
-
-
-Check = Callable[[Lab], None]

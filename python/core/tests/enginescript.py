@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enginekit import FakeWorker, Lab, StepSpec, retrying, task
+
 from taskyard_core.engine import Batch, Standing
 from taskyard_core.engine.effects import RECORDED, STALE_ATTEMPT, UNKNOWN_TASK
 from taskyard_core.engine.events import Accepted, Heartbeat, Progress, Refused, Result, WorkerFrame
@@ -91,7 +92,7 @@ class Script(Lab):
         self.settle()
         for id, worker in self.engine.cluster.fleet.workers.items():
             self._tell_standing(id, worker.state.name)
-        for id in set(self.standing) - set(self.engine.cluster.fleet.workers):
+        for id in sorted(set(self.standing) - set(self.engine.cluster.fleet.workers)):
             self._tell_standing(id, "gone")
         return self.lines or ["nothing"]
 
@@ -112,7 +113,8 @@ class Script(Lab):
         for id, row in self.tables.instances.items():
             self._tell_row(self.labels.get(id, "?"), self.seen.get(id), row)
             self.seen[id] = dict(row)
-        for id in set(self.seen) - set(self.tables.instances) - set(self.tables.runs):
+        gone = set(self.seen) - set(self.tables.instances) - set(self.tables.runs)
+        for id in sorted(gone, key=lambda id: self.labels[id]):
             self.lines.append(f"{self.labels[id]}: deleted")
             del self.seen[id]
         for id, row in self.tables.runs.items():
@@ -178,7 +180,7 @@ class Script(Lab):
     def do_submit(self, *names: str, **options: str) -> None:
         """Submits tasks. Options: type, priority, request, hash, tenant, exclusive, retries, delay, times, selector."""
         fixed = {POLICY_TIMES[name]: ms(value) for name, value in options.items() if name in POLICY_TIMES}
-        policy = {
+        policy: dict[str, Any] = {
             **fixed,
             "retry": retrying(int(options.get("retries", "2")) + 1, ms(options.get("delay", "1s"))),
             "exclusive": "exclusive" in options,

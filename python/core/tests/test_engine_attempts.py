@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from enginekit import Lab, retrying
+
 from taskyard_core.engine.effects import RECORDED, STALE_ATTEMPT, UNKNOWN_TASK
 from taskyard_core.engine.events import Cancel, Hello, Progress, Refused, Result, WorkerFrame
 from taskyard_core.records import TaskState
@@ -99,6 +100,26 @@ def test_a_fenced_exclusive_attempt_that_confirms_its_end_makes_way_at_once() ->
     worker.frame()
     lab.settle()
     assert (lab.get(id).attempt, lab.get(id).retries, lab.get(id).requeues) == (2, 0, 1)
+
+
+def test_an_exclusive_attempt_that_its_worker_still_lists_is_alive_and_told_to_stop_again() -> None:
+    """The order may be lost in a half-open stream, while heartbeats come through and renew the worker's lease."""
+    lab = Lab()
+    worker = lab.worker(slots=1)
+    id = lab.add(exclusive=True)
+    token = worker.held[id]
+    for _ in range(20):
+        lab.wait(10_000)
+        worker.held[id] = token
+        worker.beat()
+        lab.settle()
+    lab.worker("w2")
+    assert (lab.get(id).attempt, lab.why(id)) == (1, ["LEASE_PENDING"])
+    assert len(worker.cancels) == 21
+    lab.wait(60_000)
+    lab.workers["w2"].beat()
+    lab.settle()
+    assert lab.get(id).attempt == 2
 
 
 def test_an_exclusive_attempt_is_over_when_a_newer_session_does_not_hold_it() -> None:

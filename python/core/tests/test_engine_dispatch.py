@@ -8,6 +8,7 @@ import pytest
 from enginekit import Lab, retrying, task
 from hypothesis import given
 from hypothesis import strategies as st
+
 from taskyard_core.engine.events import Hello, NewTask, WorkerFrame
 from taskyard_core.ready import order_key
 from taskyard_core.records import TaskState

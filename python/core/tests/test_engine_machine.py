@@ -11,10 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from enginekit import START_MS, TENANT, FakeWorker, Lab, retrying, task
+from enginekit import START_MS, TENANT, FakeWorker, Lab, StepSpec, retrying, task
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
 from taskyard_core import ready
 from taskyard_core.dag import StepState, TriggerRule
 from taskyard_core.engine import Batch
@@ -58,7 +66,7 @@ S = TaskState
 SMALL_HEAD = 6
 """Ready queues spill here beyond so few, so that spilling is nothing rare."""
 
-TASKS = (
+TASKS: tuple[dict[str, Any], ...] = (
     {"policy_parts": {}},
     {"policy_parts": {"retry": retrying(2, 500)}, "task_type": "b"},
     {"policy_parts": {"retry": retrying(3, 0), "exclusive": True}, "task_type": "b"},
@@ -67,7 +75,7 @@ TASKS = (
     {"policy_parts": {"total_ms": 90_000, "retry": retrying(5, 2_000)}},
     {"policy_parts": {"run_ms": 3_000, "start_ms": 1_000}, "priority": 1},
 )
-WORKERS = (
+WORKERS: tuple[dict[str, Any], ...] = (
     {"types": ("*",), "slots": 2},
     {"types": ("*",), "slots": 1, "labels": {"zone": "x"}, "cpu_millis": 1_000},
     {"types": ("b",), "slots": 3},
@@ -75,7 +83,7 @@ WORKERS = (
 )
 STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
 WAITS = (0, 1, 15, 400, 1_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
-RUN_STEPS = (
+RUN_STEPS: tuple[StepSpec, ...] = (
     ("a", [], {}),
     ("b", ["a"], {"retry": retrying(1), "params": {"x": "${steps.a.output.v}"}}),
     ("c", ["a"], {"rule": "all_done"}),
@@ -265,9 +273,7 @@ class EngineMachine(RuleBasedStateMachine):
         id, result = self.told[pick % len(self.told)]
         worker = self._worker(pick) if other else self.lab.workers[id]
         if worker is not None:
-            self.lab.engine.handle(
-                WorkerFrame(worker.id, worker.epoch, results=[result], reply="acks"), self.lab.now
-            )
+            self.lab.engine.handle(WorkerFrame(worker.id, worker.epoch, results=[result], reply="acks"), self.lab.now)
 
     @rule(pick=picks, all_of_them=st.booleans())
     def beat(self, pick: int, all_of_them: bool) -> None:
@@ -465,12 +471,12 @@ class EngineMachine(RuleBasedStateMachine):
             for id, instance in changed.items():
                 live[id] = (instance.phase, instance.tenant, instance.queue)
         spilled: Counter[tuple[str, str]] = Counter()
-        for id, (phase, tenant, queue) in live.items():
+        for id, (phase, tenant, key) in live.items():
             if phase != ENDED and id not in c.instances:
                 assert phase == READY, f"{id} of phase {phase} is not in memory"
-                spilled[tenant, queue] += 1
+                spilled[tenant, key] += 1
         for name, queue in c.queues.items():
-            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} are said to be spilled, {spilled[name]} are"
+            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} spilled, it says; {spilled[name]} did"
             assert not queue.spilled or queue.floor is not None
 
     def nothing_waits_without_a_timer(self) -> None:
@@ -481,7 +487,9 @@ class EngineMachine(RuleBasedStateMachine):
             if i.state == QUEUED and i.policy.waits:
                 assert i.id in c.timers, f"{i} has no timer"
             if i.phase == IN_FLIGHT:
-                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, f"{i}: its lease has no timer"
+                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, (
+                    f"{i}: no timer of its lease"
+                )
             if i.state == CANCELLING or i.fencing:
                 assert i.lease_until <= c.now + c.limits.lease_ms
         for worker in c.fleet.workers.values():
@@ -598,7 +606,7 @@ EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "60"))
 
 
 def test_engine_machine() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         EngineMachine,
         settings=settings(
             max_examples=EXAMPLES, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
@@ -608,7 +616,7 @@ def test_engine_machine() -> None:
 
 @pytest.mark.long
 def test_engine_machine_long() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         EngineMachine,
         settings=settings(
             max_examples=1_500, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)

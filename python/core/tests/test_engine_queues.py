@@ -8,6 +8,7 @@ import pytest
 from enginekit import FakeWorker, Lab, task
 from hypothesis import given
 from hypothesis import strategies as st
+
 from taskyard_core.engine.events import Cancel, Submit
 from taskyard_core.engine.recovery import refill, refills
 from taskyard_core.ready import HEAD_LIMIT, ReadyQueue

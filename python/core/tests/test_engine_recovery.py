@@ -9,6 +9,7 @@ import pytest
 from enginekit import TENANT, Lab, retrying, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from taskyard_core.engine import Standing
 from taskyard_core.engine.events import Submit
 from taskyard_core.records import TaskState, instance_row

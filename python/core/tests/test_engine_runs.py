@@ -6,6 +6,7 @@ import json
 
 import pytest
 from enginekit import Lab, StepSpec, retrying
+
 from taskyard_core.engine.events import NewRun, Retry, StartRuns
 from taskyard_core.records import RunState, TaskState
 
@@ -14,9 +15,9 @@ R = RunState
 ONCE = {"retry": retrying(1)}
 
 
-def lab_with(*steps: StepSpec, slots: int = 50, **more: object) -> Lab:
+def lab_with(*steps: StepSpec, slots: int = 50, output: object = None) -> Lab:
     lab = Lab()
-    lab.plan("wf", steps, **more)  # type: ignore[arg-type]
+    lab.plan("wf", steps, output=output)
     lab.worker(slots=slots)
     return lab
 
@@ -52,7 +53,7 @@ def test_trigger_rules(rule: str, ends: str, becomes: str) -> None:
         if how == "C":
             lab.cancel(lab.step(run, step))
         end(lab, run, step, {"S": S.SUCCESS, "F": S.FAILED, "C": S.CANCELLED}[how])
-    assert lab.steps(run)["c"] == S[becomes]
+    assert lab.steps(run)["c"] == TaskState[becomes]
 
 
 @pytest.mark.parametrize(("rule", "first"), [("one_success", S.SUCCESS), ("one_failed", S.FAILED)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from enginekit import Lab, retrying
+
 from taskyard_core.engine import Standing
 from taskyard_core.engine.effects import RECORDED
 from taskyard_core.engine.events import Deregister, Heartbeat, Hello, Register, Result, StreamClosed, WorkerFrame

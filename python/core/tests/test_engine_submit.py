@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enginekit import TENANT, Lab, make_plan, task
+
 from taskyard_core.engine.events import Accepted, Known, NewRun, Refused, StartRuns, Submit
 from taskyard_core.records import TaskState
 
@@ -122,9 +123,7 @@ def test_atomic_counts_a_reused_request_id_as_refused() -> None:
     lab.submit(task(request_id="r", request_hash=HASH))
     outcomes = lab.submit(task(), task(request_id="r", request_hash=OTHER), atomic=True)
     assert [outcome.reason for outcome in outcomes] == ["ATOMIC", "REQUEST_ID_REUSED"]
-    within = lab.submit(
-        task(request_id="n", request_hash=HASH), task(request_id="n", request_hash=OTHER), atomic=True
-    )
+    within = lab.submit(task(request_id="n", request_hash=HASH), task(request_id="n", request_hash=OTHER), atomic=True)
     assert [outcome.reason for outcome in within] == ["ATOMIC", "REQUEST_ID_REUSED"]
     assert len(lab.tables.instances) == 1
 

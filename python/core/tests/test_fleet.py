@@ -7,6 +7,7 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from taskyard_core.fleet import Fleet, Registration, Worker
 from taskyard_core.ready import ReadyQueue
 from taskyard_core.records import Instance, Policy
@@ -95,7 +96,9 @@ def check(fleet: Fleet, task_type: str, policy: Policy, chosen: Worker | None) -
         and ({"*", task_type} & set(worker.registration.capabilities))
         and Selector.parse(policy.selector).matches(dict(worker.registration.labels))
     ]
-    liked = [w for w in able if policy.affinity and Selector.parse(policy.affinity).matches(dict(w.registration.labels))]
+    liked = [
+        w for w in able if policy.affinity and Selector.parse(policy.affinity).matches(dict(w.registration.labels))
+    ]
     able = liked or able
     if not able:
         assert chosen is None

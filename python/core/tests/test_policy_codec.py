@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from taskyard_core.policy_codec import dump_policy, load_policy
 from taskyard_core.records import Policy
 from taskyard_core.retry import RetryPolicy

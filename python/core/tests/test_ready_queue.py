@@ -6,6 +6,7 @@ from enginekit import Lab, task
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
 from taskyard_core import ready
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.ready import ReadyQueue, order_key, queue_key
@@ -41,10 +42,6 @@ class QueueMachine(RuleBasedStateMachine):
         if first is None:
             return
         assert first is min(self.memory.values(), key=lambda i: (i.order_key, i.id))
-        everything = {**self.memory, **{id: i for id, i in self.sql.items()}}
-        if first.policy.waits is False:
-            best = min(everything.values(), key=lambda i: (i.order_key, i.id))
-            assert best.id == first.id or best.id in self.sql
         assert self.queue.pop() is first
         first.state = ASSIGNED
         del self.memory[first.id]
@@ -94,9 +91,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 def test_queue_machine() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        QueueMachine, settings=settings(max_examples=150, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(QueueMachine, settings=settings(max_examples=150, stateful_step_count=40, deadline=None))
 
 
 def test_keys() -> None:

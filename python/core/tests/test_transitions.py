@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from enginekit import Lab
+
 from taskyard_core.engine import attempts
 from taskyard_core.fleet import Registration, Worker
 from taskyard_core.records import IN_FLIGHT, PHASES, Phase, RunState, TaskState

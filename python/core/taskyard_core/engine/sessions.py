@@ -159,8 +159,10 @@ def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
     tokens = set(event.tokens)
     until = c.now + c.limits.lease_ms
     for instance in worker.attempts.values():
-        if instance.token in tokens and not instance.fencing:
-            instance.lease_until = until
+        if instance.token in tokens:
+            instance.lease_until = until  # the worker takes the answer for a renewal, so it is one
+            if instance.fencing:
+                c.order_stop(instance, "fenced")
     return verdict
 
 
