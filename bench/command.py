@@ -30,7 +30,7 @@ from bench.workflows import dag_chain, runs
 EXIT_FAILED = 1
 EXIT_USAGE = 64
 EXIT_BUSY = 75
-PROFILE_SCALE = "0.3"
+PROFILE_SCALE = 0.3
 
 BENCHMARKS: dict[str, Callable[[Plan, Path], Awaitable[Report]]] = {
     "throughput": throughput,
@@ -123,7 +123,8 @@ def run_all(names: list[str], plan: Plan) -> int:
     if not plan.profile:
         for name in missed(reports):
             print(f"== {name}, again, to see where the time goes", file=sys.stderr)
-            run_apart(name, {"PROFILE": "scheduler", "SCALE": PROFILE_SCALE, "REPEATS": "1", "PEERS": "0"})
+            scale = str(min(plan.scale, PROFILE_SCALE))
+            run_apart(name, {"PROFILE": "scheduler", "SCALE": scale, "REPEATS": "1", "PEERS": "0"})
     if plan.scale == 1 and set(names) == set(BENCHMARKS) and not failed:
         write_results(reports, {name: profiles(name) for name in missed(reports)})
     for name in failed:
