@@ -174,8 +174,20 @@ async def test_the_traceback_goes_to_the_log_of_the_attempt(registry: TaskRegist
         assert not any("runner.py" in line for line in lines)
 
 
-@pytest.mark.parametrize("value", [object(), float("nan"), {1: {2}}, "\ud800", "x" * (256 * 1024)])
-async def test_what_cannot_be_stored_is_a_failure_that_is_not_retried(registry: TaskRegistry, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (object(), "NON_RETRYABLE"),
+        (float("nan"), "NON_RETRYABLE"),
+        ({1: {2}}, "NON_RETRYABLE"),
+        ("\ud800", "NON_RETRYABLE"),
+        ("x" * (256 * 1024), "OUTPUT_TOO_LARGE"),
+    ],
+    ids=["object", "nan", "set", "surrogate", "large"],
+)
+async def test_what_cannot_be_stored_is_a_failure_that_is_not_retried(
+    registry: TaskRegistry, value: Any, kind: str
+) -> None:
     @registry.task("work")
     async def handler() -> Any:
         return value
@@ -184,7 +196,7 @@ async def test_what_cannot_be_stored_is_a_failure_that_is_not_retried(registry: 
         stream = await bench.link.stream()
         stream.assign(assignment("a"))
         result = await stream.result("a")
-        assert (status(result), result.error_kind) == ("FAILED", "NON_RETRYABLE")
+        assert (status(result), result.error_kind) == ("FAILED", kind)
         assert "the handler returned" in result.error_message
 
 

@@ -84,6 +84,13 @@ def test_a_torn_or_damaged_tail_costs_only_what_it_hits(parts: list[list[str]], 
     assert survivors == [AssignTaskRequest.FromString(record) for record in records[: len(survivors)]]
 
 
+def test_a_record_that_is_damaged_but_well_formed_is_not_replayed(tmp_path: Path) -> None:
+    open_spool(tmp_path).append(frame("aaaa"), 1)
+    path = next(tmp_path.glob("*.spool"))
+    path.write_bytes(path.read_bytes().replace(b"aaaa", b"bbbb"))
+    assert replayed(tmp_path) == []
+
+
 def test_what_is_acknowledged_is_not_replayed_after_an_orderly_end(tmp_path: Path) -> None:
     results = KeptResults(open_spool(tmp_path))
     keep(results, frame("a", "b"))
