@@ -11,18 +11,24 @@ from taskyard_cli.demo.history import History, Step
 from taskyard_cli.durations import show_seconds
 from taskyard_cli.show import run_word
 
-HANDLER_ERROR, WORKER_LOST = "HANDLER_ERROR", "WORKER_LOST"
+HANDLER_ERROR, WORKER_LOST, NEVER_STARTED = "HANDLER_ERROR", "WORKER_LOST", "NEVER_STARTED"
 
 
 def events(history: History, killed: str) -> list[str]:
-    """Returns a sentence for each attempt that came to nothing."""
-    told = []
-    for step, attempt in history.ended_as(HANDLER_ERROR):
-        told.append(f"{step.id} failed at attempt {attempt.attempt} on {attempt.worker_id}; {_then(step, attempt)}")
-    for step, attempt in history.ended_as(WORKER_LOST):
-        how = "was killed (kill -9)" if attempt.worker_id == killed else "was lost"
-        told.append(f"{attempt.worker_id} {how} while it ran {step.id}; {_then(step, attempt)}")
-    return told
+    """Returns a sentence for each attempt that came to nothing, in the order of their ends."""
+    wasted = [(each.end_time.ToDatetime(), step, each) for step in history.steps for each in step.wasted]
+    return [_event(step, each, killed) for _, step, each in sorted(wasted, key=lambda one: one[0])]
+
+
+def _event(step: Step, attempt: TaskAttempt, killed: str) -> str:
+    worker, kind = attempt.worker_id, attempt.error.kind
+    how = f"{worker} was killed (kill -9)" if worker == killed else f"{worker} was lost"
+    told = {
+        HANDLER_ERROR: f"{step.id} failed at attempt {attempt.attempt} on {worker} ({attempt.error.message})",
+        WORKER_LOST: f"{how} while it ran {step.id}",
+        NEVER_STARTED: f"{step.id} was sent to {worker}, which never started it",
+    }
+    return f"{told.get(kind, f'{step.id} ended on {worker} with {kind}')}; {_then(step, attempt)}"
 
 
 def _then(step: Step, attempt: TaskAttempt) -> str:
@@ -40,7 +46,7 @@ def steps_line(history: History) -> str:
 
 def workers_line(history: History) -> str:
     """Returns which workers did how much."""
-    return ", ".join(f"{worker} ({steps} steps)" for worker, steps in history.done_by().items())
+    return ", ".join(f"{name} ({good} of {ran} attempts ended well)" for name, (ran, good) in history.used().items())
 
 
 def time_rows(history: History) -> list[tuple[str, str]]:
@@ -59,17 +65,18 @@ def time_rows(history: History) -> list[tuple[str, str]]:
 
 def appendix(history: History, killed: str) -> str:
     """Returns the report's last section: how it was made."""
-    lines = [
+    run = history.run.run
+    story = [f"Steps: {steps_line(history)}", f"Workers: {workers_line(history)}", *events(history, killed)]
+    times = [f"| {name} | {time} |" for name, time in time_rows(history)]
+    parts = [
         "## How this report was made",
-        f"Run `{history.run.run.run_id}` of the workflow `{history.run.run.workflow}`, "
-        f"{run_word(history.run.run.state)} after {show_seconds(history.seconds)}.",
-        "\n".join([f"- Steps: {steps_line(history)}.", f"- Workers: {workers_line(history)}."]
-                  + [f"- {sentence}." for sentence in events(history, killed)]),
+        f"Run `{run.run_id}` of `{run.workflow}`, {run_word(run.state)} after {show_seconds(history.seconds)}.",
+        "\n".join(f"- {sentence}." for sentence in story),
         f"The tasks' time, {show_seconds(history.phases.total)} in all, since they run beside each other:",
-        "\n".join(["| where it went | time |", "|---|---|"] + [f"| {name} | {time} |" for name, time in time_rows(history)]),
+        "\n".join(["| where it went | time |", "|---|---|", *times]),
         "\n".join(["| step | attempt | worker | status | took |", "|---|---|---|---|---|", *_attempt_rows(history)]),
-    ]  # fmt: skip
-    return "\n".join("\n\n".join(lines).splitlines()) + "\n"
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _attempt_rows(history: History) -> Iterator[str]:
@@ -78,6 +85,11 @@ def _attempt_rows(history: History) -> Iterator[str]:
             spent = (each.end_time.ToDatetime() - each.assign_time.ToDatetime()).total_seconds()
             kind = each.error.kind or "SUCCESS"
             yield f"| {step.id} | {each.attempt} | {each.worker_id} | {kind} | {show_seconds(spent)} |"
+
+
+def excerpt(report: str, topic: str) -> str:
+    """Returns what the report says of one topic."""
+    return "\n".join(line for line in _sections(report.splitlines()).get(topic, []) if line)
 
 
 def shortfalls(history: History, killed: str, report: str) -> list[str]:
@@ -91,8 +103,8 @@ def _of_run(history: History) -> Iterator[str]:
         yield f"the run is {run_word(run.state)}: {run.error_message}"
     if not all(step.succeeded for step in history.steps) or len(history.steps) != run.steps_total:
         yield "not every step succeeded"
-    if len(history.done_by()) < 2:
-        yield f"only {workers_line(history) or 'no worker'} did any step"
+    if len(history.used()) < 2:
+        yield f"only {workers_line(history) or 'no worker'} ran anything"
 
 
 def _of_failure(history: History) -> Iterator[str]:
@@ -126,7 +138,10 @@ def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     name = ""
     for line in lines:
-        if line.startswith("#"):
+        if line.startswith("### "):
             name = line.removeprefix("### ")
-        found.setdefault(name, []).append(line) if not line.startswith("#") else None
+        elif line.startswith("#"):
+            name = ""
+        else:
+            found.setdefault(name, []).append(line)
     return found

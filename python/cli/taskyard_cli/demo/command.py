@@ -14,17 +14,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from taskyard_cli.demo.account import appendix, events, shortfalls, steps_line, time_rows, workers_line
+from taskyard_cli.demo.account import appendix, events, excerpt, shortfalls, steps_line, time_rows, workers_line
 from taskyard_cli.demo.drill import Drill
 from taskyard_cli.demo.fleet import HEARTBEAT_S, LEASE_S, WORKERS, Fleet
 from taskyard_cli.demo.history import History, read_history
 from taskyard_cli.dev.place import Place
 from taskyard_cli.durations import show_seconds
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.services import service_main
+from taskyard_cli.services import require
 from taskyard_cli.show import facts, out
 
 REPORT = "report.md"
+SAMPLE = "with"
+"""The topic that the terminal shows."""
 
 
 def demo(
@@ -34,15 +36,17 @@ def demo(
     ] = None,
 ) -> None:
     """Run a real workflow on two workers here: a failure, a killed worker, a report."""
-    for service in ("scheduler", "worker"):
-        service_main(service)  # what is missing is said before anything starts
+    require("scheduler", "worker")  # what is missing is said before anything starts
     folder = Path(tempfile.mkdtemp(prefix="taskyard-demo-"))
     target = Path(report).absolute() if report else folder / REPORT
     if not target.parent.is_dir():
         raise CliError(f"there is no directory {target.parent} for the report", Exit.NOT_FOUND)
     data = folder / "data"
     with Place(data) as place:
-        asyncio.run(_run(place, target, keep))
+        try:
+            asyncio.run(_run(place, target, keep))
+        except asyncio.CancelledError:
+            raise CliError("stopped by SIGTERM", Exit.INTERRUPTED) from None
     # Only after success: what went wrong can be looked at in the logs.
     shutil.rmtree(folder if report else data)
 
@@ -54,20 +58,22 @@ async def _run(place: Place, target: Path, keep: bool) -> None:
     console.print(Text(f"Starting a scheduler and {len(WORKERS)} workers; their data is in {place.path}"))
     fleet = Fleet(place, os.environ)
     async with fleet.running() as client:
+        ready = time.monotonic()
         drill = Drill(client, fleet)
         run = await drill.run(str(target))
         history = await read_history(client, run.run_id)
         missing = _finish(history, drill.killed, target)
-        if keep and not missing:
+        if missing:
+            raise CliError("the demo did not show what it should:\n" + "\n".join(missing[:10]), Exit.FAILED)
+        spent = f"starting {show_seconds(ready - begun)}, the run {show_seconds(history.seconds)}"
+        if keep:
+            _show(history, drill.killed, target, f"{show_seconds(time.monotonic() - begun)}: {spent}")
             await fleet.start_worker(drill.killed)
             await fleet.wait_healthy(client)
-            _show(history, drill.killed, target, time.monotonic() - begun)
             console.print(Text(_look_around(place.path, run.run_id)))
             await _interrupted()
-    if missing:
-        raise CliError("the demo did not show what it should:\n" + "\n".join(missing[:10]), Exit.FAILED)
     if not keep:
-        _show(history, drill.killed, target, time.monotonic() - begun)
+        _show(history, drill.killed, target, f"{show_seconds(time.monotonic() - begun)}: {spent}, and stopping")
 
 
 def _finish(history: History, killed: str, target: Path) -> list[str]:
@@ -79,20 +85,21 @@ def _finish(history: History, killed: str, target: Path) -> list[str]:
     return shortfalls(history, killed, target.read_text(encoding="utf-8"))
 
 
-def _show(history: History, killed: str, target: Path, wall: float) -> None:
+def _show(history: History, killed: str, target: Path, wall: str) -> None:
     console = out()
     for sentence in events(history, killed):
         console.print(Text(f"  {sentence}"))
     rows = [
         ("steps", steps_line(history)),
         ("workers", workers_line(history)),
-        ("wall time", f"{show_seconds(wall)}, of which the run {show_seconds(history.seconds)}"),
+        ("wall time", wall),
         ("time of tasks", f"{show_seconds(history.phases.total)} in all, since they run beside each other"),
         *((f"  {name}", spent) for name, spent in time_rows(history)),
         ("leases", f"{LEASE_S} s here, heartbeats each {HEARTBEAT_S} s (by default 60 s and 10 s)"),
         ("report", str(target)),
     ]
     console.print(facts(rows))
+    console.print(Text(f"\nIt says of `{SAMPLE}`:\n{excerpt(target.read_text(encoding='utf-8'), SAMPLE)}"))
 
 
 def _look_around(data: Path, run_id: str) -> str:

@@ -26,9 +26,7 @@ DONE_BEFORE_KILL = 3
 SETTLE_S = 0.3
 """What a frozen worker had sent before has arrived after this time."""
 
-_TOLD = frozenset(
-    {TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED, TaskStatus.TASK_STATUS_PENDING}
-)  # fmt: skip
+_TOLD = frozenset({TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED, TaskStatus.TASK_STATUS_PENDING})
 
 
 class Drill:
@@ -80,12 +78,13 @@ class Drill:
             err().print(Text(line))
 
     def _victim(self) -> str:
-        """Returns the worker to be killed: one that works while enough is done and the failure has been seen."""
+        """Returns the worker to be killed: of those at work the one that has done most. Empty: too early."""
         steps = self._view.steps.values()
-        done = sum(step.status == TaskStatus.TASK_STATUS_SUCCESS for step in steps)
-        if done < DONE_BEFORE_KILL or not any(failed(step) for step in steps):
+        done = [step.worker_id for step in steps if step.status == TaskStatus.TASK_STATUS_SUCCESS]
+        if len(done) < DONE_BEFORE_KILL or not any(failed(step) for step in steps):
             return ""
-        return next((step.worker_id for step in steps if step.status == TaskStatus.TASK_STATUS_RUNNING), "")
+        working = {step.worker_id for step in steps if step.status == TaskStatus.TASK_STATUS_RUNNING}
+        return max(sorted(working), key=done.count, default="")
 
     async def _kill(self, run_id: str) -> None:
         """Kills the worker while the scheduler knows of work on it: first frozen, so that it cannot end it."""

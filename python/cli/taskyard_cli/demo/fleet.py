@@ -57,17 +57,16 @@ class Fleet:
         try:
             async with self._group:
                 try:
-                    async with asyncio.timeout(READY_S):
-                        await self._start_scheduler()
-                        for name in WORKERS:
-                            await self.start_worker(name)
+                    await self._start_scheduler()
+                    for name in WORKERS:
+                        await self.start_worker(name)
                     async with AsyncClient(self.address, self._place.token(Role.ADMIN)) as client:
                         await self.wait_healthy(client)
                         yield client
                 finally:
                     await self._stop()
         except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
+            raise _first(group) from None
 
     async def start_worker(self, name: str) -> None:
         """Starts a worker, or starts it again: its id and its data directory stay."""
@@ -81,13 +80,20 @@ class Fleet:
         Raises:
             CliError: Not in time.
         """
+        async with self._in_time("the workers were"):
+            while True:
+                if len(await self._healthy(client)) == len(WORKERS):
+                    return
+                await asyncio.sleep(LOOK_S)
+
+    @asynccontextmanager
+    async def _in_time(self, who: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(READY_S):
-                while len(await self._healthy(client)) < len(WORKERS):
-                    await asyncio.sleep(LOOK_S)
+                yield
         except TimeoutError:
             logs = self._place.path / "*.log"
-            raise CliError(f"the workers were not ready within {READY_S:.0f} s; see {logs}", Exit.FAILED) from None
+            raise CliError(f"{who} not ready within {READY_S:.0f} s; see {logs}", Exit.FAILED) from None
 
     async def _healthy(self, client: AsyncClient) -> list[str]:
         healthy = WorkerState.WORKER_STATE_HEALTHY
@@ -110,18 +116,19 @@ class Fleet:
         environ = scheduler_environment(self._place, self._plan, self._environ)
         quick = {"TASKYARD_LEASE_S": str(LEASE_S), "TASKYARD_HEARTBEAT_INTERVAL_S": str(HEARTBEAT_S)}
         await self._start("scheduler", "scheduler", environ | quick)
-        # Another process writes the file: there is no signal of it that could be waited on.
-        while not (announced := self._announced()):
-            await asyncio.sleep(LOOK_S)
-        self.address = str(announced["grpc_address"])
+        async with self._in_time("the scheduler was"):
+            self.address = str((await self._announcement())["grpc_address"])
         self._place.leave_for_command(self.address)
 
-    def _announced(self) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads((self._place.path / "scheduler.json").read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return {}  # not there yet, or being written
-        return found
+    async def _announcement(self) -> dict[str, Any]:
+        """Returns what the scheduler says of itself in a file; nothing signals that it is there."""
+        while True:
+            try:
+                found: dict[str, Any] = json.loads((self._place.path / "scheduler.json").read_bytes())
+            except (FileNotFoundError, ValueError):
+                await asyncio.sleep(LOOK_S)  # not there yet, or being written
+            else:
+                return found
 
     async def _start(self, name: str, service: str, environ: Mapping[str, str]) -> None:
         child = Child(name, service, environ, self._place.path / f"{name}.log", lambda line: None)
@@ -142,6 +149,10 @@ class Fleet:
         workers = [child for name, child in self._children.items() if name != "scheduler"]
         await _end(workers)
         await _end([child for child in self._children.values() if child not in workers])
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def _end(children: list[Child]) -> None:

@@ -15,7 +15,7 @@ from taskyard_client import AsyncClient
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Seconds of tasks, summed; each moment from a task's creation to its end is in exactly one.
+    """Seconds of tasks, summed; each moment from a task's being ready to its end is in one.
 
     Attributes:
         scheduling: From an upstream's end to the task's creation, and from being sent to being started.
@@ -37,7 +37,7 @@ class Phases:
     @property
     def total(self) -> float:
         """All of it."""
-        return sum(getattr(self, name) for name in self.__slots__)
+        return self.scheduling + self.queued + self.running + self.lost + self.retrying
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class Step:
     def succeeded(self) -> bool:
         """Whether it ended well."""
         return self.task.status == TaskStatus.TASK_STATUS_SUCCESS
+
+    @property
+    def wasted(self) -> list[TaskAttempt]:
+        """The attempts that came to nothing."""
+        return [each for each in self.attempts if each.status != TaskStatus.TASK_STATUS_SUCCESS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +84,24 @@ class History:
 
     def ended_as(self, kind: str) -> list[tuple[Step, TaskAttempt]]:
         """Returns the attempts that ended with an error of a kind."""
-        return [(step, each) for step in self.steps for each in step.attempts if each.error.kind == kind]
+        return [(step, each) for step in self.steps for each in step.wasted if each.error.kind == kind]
 
-    def done_by(self) -> dict[str, int]:
-        """Returns how many steps each worker has done, by its id."""
-        workers = sorted(step.attempts[-1].worker_id for step in self.steps if step.succeeded)
-        return {worker: workers.count(worker) for worker in workers}
+    def used(self) -> dict[str, tuple[int, int]]:
+        """Returns how many attempts each worker ran, by its id, and how many of them ended well."""
+        ran = [each for step in self.steps for each in step.attempts]
+        names = sorted({each.worker_id for each in ran})
+        good = TaskStatus.TASK_STATUS_SUCCESS
+        return {
+            name: (sum(each.worker_id == name for each in ran),
+                   sum(each.worker_id == name and each.status == good for each in ran))
+            for name in names
+        }  # fmt: skip
 
     def _phases(self, step: Step) -> Phases:
         ends = {each.id: seconds(each.task.end_time) for each in self.steps}
         ready = max((ends[need] for need in step.needs), default=seconds(self.run.run.create_time))
         made = seconds(step.task.create_time)
-        return sum((phases for phases in _of_attempts(step)), Phases(scheduling=max(0.0, made - ready)))
+        return sum(_of_attempts(step), Phases(scheduling=max(0.0, made - ready)))
 
 
 def _of_attempts(step: Step) -> Iterable[Phases]:

@@ -15,7 +15,7 @@ from taskyard_cli.dev.environment import Plan
 from taskyard_cli.dev.place import Place
 from taskyard_cli.dev.supervisor import Supervisor
 from taskyard_cli.service_commands import tasks_file
-from taskyard_cli.services import service_main
+from taskyard_cli.services import require
 from taskyard_cli.show import err, out
 
 
@@ -31,8 +31,7 @@ def dev(
 ) -> None:
     """Run a scheduler and workers here, on SQLite, until Ctrl-C."""
     plan = Plan(workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port)
-    for service in ("scheduler", "worker"):
-        service_main(service)  # what is missing is said before anything starts
+    require("scheduler", "worker")  # what is missing is said before anything starts
     directory = Path(data) if data else data_directory(os.environ)
     with Place(directory.expanduser().absolute()) as place:
         asyncio.run(_run(place, plan))
