@@ -66,8 +66,27 @@ class Worker:
     """A worker and its ledger."""
 
     __slots__ = (
-        "attempts", "cpu", "cpu_usage", "credit_limit", "draining", "epoch", "gpus", "id", "klass", "last_seen", "memory",
-        "lease_key", "memory_mb", "registration", "rejected", "sent", "silence_key", "stamp", "state", "stream", "tenant",
+        "attempts",
+        "cpu",
+        "cpu_usage",
+        "credit_limit",
+        "draining",
+        "epoch",
+        "gpus",
+        "id",
+        "klass",
+        "last_seen",
+        "lease_key",
+        "memory",
+        "memory_mb",
+        "registration",
+        "rejected",
+        "sent",
+        "silence_key",
+        "stamp",
+        "state",
+        "stream",
+        "tenant",
     )  # fmt: skip
 
     def __init__(self, id: str, tenant: str, epoch: int, registration: Registration, state: WorkerState) -> None:
@@ -263,9 +282,7 @@ class Fleet:
             return 1
         return worker.room()
 
-    def choose(
-        self, queue: ReadyQueue, instance: Instance, spread: Mapping[str, int] | None
-    ) -> Worker | None:
+    def choose(self, queue: ReadyQueue, instance: Instance, spread: Mapping[str, int] | None) -> Worker | None:
         """Returns the worker for the queue's next instance: preferred, spread, least loaded, ties at random.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from taskyard_core.dag import Graph
 from taskyard_core.records import Policy
@@ -21,7 +21,7 @@ class StepPlan:
     task_type: str
     task_name: str = ""
     priority: int = 5
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
     policy_json: str = ""
     params: tuple[tuple[str, Template], ...] = ()
     input: ValueTemplate | None = None

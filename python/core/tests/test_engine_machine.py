@@ -487,9 +487,7 @@ class EngineMachine(RuleBasedStateMachine):
             if i.state == QUEUED and i.policy.waits:
                 assert i.id in c.timers, f"{i} has no timer"
             if i.phase == IN_FLIGHT:
-                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, (
-                    f"{i}: no timer of its lease"
-                )
+                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, f"{i}: no lease timer"
             if i.state == CANCELLING or i.fencing:
                 assert i.lease_until <= c.now + c.limits.lease_ms
         for worker in c.fleet.workers.values():

@@ -159,9 +159,7 @@ class Progress:
         undone = self._undo(wanted, redo_downstream)
         if undone is None:
             self._states[:] = before
-            raise InvalidTransition(
-                "a step that has not ended cannot be run again; wait for its end or cancel it"
-            )
+            raise InvalidTransition("a step that has not ended cannot be run again; wait for its end or cancel it")
         for step in {below for above in undone for below in (above, *self._graph.downstream[above])}:
             if self._states[step] == WAITING:
                 self._judge(step)

@@ -44,9 +44,7 @@ def validate(
     return found
 
 
-def _dependency_fault(
-    step: str, name: str, known: dict[str, int], seen: set[str], may_suggest: bool
-) -> str | None:
+def _dependency_fault(step: str, name: str, known: dict[str, int], seen: set[str], may_suggest: bool) -> str | None:
     if name == step:
         return f"{cut(step)} depends on itself; remove this dependency"
     if name not in known:

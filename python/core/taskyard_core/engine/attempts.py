@@ -186,13 +186,12 @@ def lost(c: Cluster, instance: Instance, why: str) -> None:
 
 def archive(c: Cluster, instance: Instance, status: int) -> None:
     """Keeps the attempt that another will follow."""
-    c.batch.changes.attempt_inserts.append(
-        (
-            instance.tenant, instance.id, instance.attempt, instance.token, instance.worker_id, instance.term,
-            int(status), instance.assigned_at, instance.started_at, instance.ended_at or c.now, instance.error_kind,
-            instance.error_message,
-        )  # fmt: skip
-    )
+    row = (
+        instance.tenant, instance.id, instance.attempt, instance.token, instance.worker_id, instance.term,
+        int(status), instance.assigned_at, instance.started_at, instance.ended_at or c.now, instance.error_kind,
+        instance.error_message,
+    )  # fmt: skip
+    c.batch.changes.attempt_inserts.append(row)
 
 
 def end(c: Cluster, instance: Instance, state: int) -> None:

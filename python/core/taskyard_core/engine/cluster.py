@@ -142,7 +142,7 @@ class Cluster:
         return None
 
     def pin(self, id: str) -> None:
-        """Keeps an instance or a run findable past its end while SQL is read for it, so that no stale row is acted on."""
+        """Keeps an instance or a run findable while SQL is read for it, so that no stale row is acted on."""
         self.pins[id] = self.pins.get(id, 0) + 1
         instance, run = self.find(id), self.find_run(id)
         if instance is not None and id not in self.instances:

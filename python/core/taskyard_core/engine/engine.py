@@ -31,7 +31,17 @@ from taskyard_core.ids import IdSource
 from taskyard_core.records import CANCELLED, ENDED, Instance, Row, TaskState
 
 Event = (
-    Submit | StartRuns | Register | Hello | WorkerFrame | Heartbeat | StreamClosed | Deregister | Cancel | CancelRun | Retry
+    Submit
+    | StartRuns
+    | Register
+    | Hello
+    | WorkerFrame
+    | Heartbeat
+    | StreamClosed
+    | Deregister
+    | Cancel
+    | CancelRun
+    | Retry
 )
 
 

@@ -41,7 +41,7 @@ class Refused:
 
 @dataclass(slots=True)
 class Known:
-    """What SQL knows of the request ids and keys of a call: id of what they made, and the hash of a request's payload."""
+    """What SQL knows of a call's request ids and keys: id of what they made, and the hash of a request's payload."""
 
     requests: Mapping[str, tuple[str, bytes | None]] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class WorkerFrame:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A sign of life with the tokens of all attempts that the worker holds. Answered at once, see `Engine.heartbeat`."""
+    """A sign of life with the tokens of all attempts that the worker holds. Answered at once, by its Standing."""
 
     worker_id: str
     epoch: int

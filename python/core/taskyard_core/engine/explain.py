@@ -12,7 +12,6 @@ from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, Instanc
 from taskyard_core.transitions import WorkerState
 
 
-
 @dataclass(frozen=True, slots=True)
 class WaitReason:
     """One reason: a machine-readable code, a sentence, and the facts in it."""
@@ -48,15 +47,15 @@ def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
             reasons.append(WaitReason("CANCEL_UNCONFIRMED", message, facts))
         else:
             reasons.append(
-                WaitReason("CANCEL_PENDING", f"worker {instance.worker_id} has not yet confirmed that it stopped", facts)
+                WaitReason("CANCEL_PENDING", f"worker {instance.worker_id} has not confirmed that it stopped", facts)
             )
     elif instance.fencing:
         left = max(0, instance.lease_until - c.now)
-        message = f"it is exclusive and may still be alive on {instance.worker_id}: waits for its lease to end in {left} ms"
+        message = f"it is exclusive and may still be alive on {instance.worker_id}: its lease ends in {left} ms"
         reasons.append(WaitReason("LEASE_PENDING", message, {**facts, "wait_ms": str(left)}))
     elif instance.state == ASSIGNED:
         reasons.append(
-            WaitReason("START_PENDING", f"sent to worker {instance.worker_id}, which has not said that it started", facts)
+            WaitReason("START_PENDING", f"sent to worker {instance.worker_id}, which has not started it yet", facts)
         )
     else:
         seconds = (c.now - (instance.started_at or c.now)) / 1000
@@ -158,4 +157,3 @@ def explain_step(run: LiveRun, step: int) -> list[WaitReason]:
     names = ", ".join(open_ones[:5])
     facts = {"steps": ",".join(open_ones[:20])}
     return [WaitReason("UPSTREAM_RUNNING", f"waits for {len(open_ones)} steps before it: {names}", facts)]
-

@@ -188,9 +188,7 @@ def _render_output(run: LiveRun) -> None:
 
 
 def _first_failure(run: LiveRun) -> str:
-    failed = [
-        run.plan.steps[step].id for step, state in enumerate(run.progress.states()) if state == StepState.FAILED
-    ]
+    failed = [run.plan.steps[step].id for step, state in enumerate(run.progress.states()) if state == StepState.FAILED]
     if failed:
         return f"step {failed[0]!r} failed" + (f", and {len(failed) - 1} more" if len(failed) > 1 else "")
     return "a step was cancelled"

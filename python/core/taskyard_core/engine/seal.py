@@ -1,4 +1,4 @@
-"""Closes the batch that is being gathered: rows of all that changed, as it is now, and the effects that wait for them."""
+"""Closes the batch that is being gathered: rows of all that changed, as it is now, and what waits for them."""
 
 from __future__ import annotations
 

@@ -126,14 +126,8 @@ def frame(c: Cluster, event: WorkerFrame) -> Standing:
     worker = c.fleet.workers[event.worker_id]
     if event.stream is not None and event.stream is not worker.stream:
         return Standing.NO_STREAM  # the last words of a stream that this session has replaced
-    if event.results:
-        acks = [attempts.result(c, worker, told) for told in event.results]
-        if event.reply is not None:
-            c.batch.answers.append((event.reply, acks))
-        elif worker.stream is not None:
-            c.batch.outgoing(worker.stream, worker.id).acks += acks
-    elif event.reply is not None:
-        c.batch.answers.append((event.reply, []))
+    if event.results or event.reply is not None:
+        _take_results(c, worker, event)
     for task_id, token in event.started:
         attempts.start(c, worker, task_id, token)
     for told in event.progress:
@@ -145,6 +139,14 @@ def frame(c: Cluster, event: WorkerFrame) -> Standing:
     heard(c, worker)
     c.freed(worker)
     return Standing.GOOD
+
+
+def _take_results(c: Cluster, worker: Worker, event: WorkerFrame) -> None:
+    acks = [attempts.result(c, worker, told) for told in event.results]
+    if event.reply is not None:
+        c.batch.answers.append((event.reply, acks))
+    elif worker.stream is not None:
+        c.batch.outgoing(worker.stream, worker.id).acks += acks
 
 
 def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
@@ -256,4 +258,3 @@ def lease_due(c: Cluster, worker: Worker) -> None:
             c.order_fence(worker, instance.id, instance.token)
             attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
     arm_lease(c, worker)
-

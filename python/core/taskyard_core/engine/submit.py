@@ -95,5 +95,5 @@ def find_clash(c: Cluster, tenant: str, items: Sequence[Item | Refused], known: 
 def _reused(request_id: str, made: str) -> Refused:
     return Refused(
         "REQUEST_ID_REUSED",
-        f"request id {request_id[:200]!r} was used for another payload, which made {made}: use a new id for a new request",
+        f"request id {request_id[:200]!r} was used for another payload, which made {made}: use a new id for it",
     )

@@ -8,7 +8,6 @@ from taskyard_core.fleet import LEASE, SILENCE
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
 
 
-
 def due(c: Cluster) -> None:
     """Acts on every deadline that has passed."""
     for key in c.timers.due(c.now):
@@ -26,7 +25,7 @@ def due(c: Cluster) -> None:
 def _instance_due(c: Cluster, instance: Instance) -> None:
     """Acts on the deadline of the state that the instance is in, if that has passed.
 
-    What fired before it in the same turn may have moved the instance on, so that the deadline is of a state it has left.
+    What fired before it in the same turn may have moved the instance on: the deadline is of a state it has left.
     """
     policy = instance.policy
     if instance.id in c.timers:

@@ -61,9 +61,7 @@ def check_workflow(
     return found[:VIOLATIONS_LIMIT]
 
 
-def _upstream_read(
-    templates: Iterable[tuple[int, Template | ValueTemplate]], graph: Graph
-) -> dict[int, set[str]]:
+def _upstream_read(templates: Iterable[tuple[int, Template | ValueTemplate]], graph: Graph) -> dict[int, set[str]]:
     """Return for each step the ids that its templates read and that are upstream of it."""
     pairs = {
         (graph.index[reference.step], step)
