@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -19,12 +19,10 @@ from typing_extensions import override
 
 from taskyard_core.records import Row
 from taskyard_scheduler.store.tables import SPARE
-from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer
+from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts
 
 ROWS: Final = 1_024
 """The most rows in one statement."""
-CHARACTERS: Final = 1 << 20
-"""About how much text of large columns one statement has; a larger row travels alone."""
 SPARE_BYTES: Final = 128
 """Room for the times of an instance and a small output."""
 
@@ -85,7 +83,7 @@ class MysqlWriter(Writer):
         return f"{_column_of(step, taken[1])} is taken" if taken else str(words)
 
     def _write(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> int:
-        return sum(self._send(cursor, step, part) for part in _parts(step, rows))
+        return sum(self._send(cursor, step, part) for part in parts(step, rows, ROWS))
 
     def _send(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> int:
         text = self._statement(step, rows).encode()
@@ -110,26 +108,6 @@ class MysqlWriter(Writer):
         names = ", ".join(f"v_{column}" for column in forms)
         table = f"WITH v ({names}) AS (VALUES {lines})"
         return f"{into} {table} SELECT {selected} FROM v{_ending(step, once)}"  # noqa: S608 - escaped
-
-
-def _parts(step: Step, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Cuts rows by number, and by size where they are large."""
-    heavy = _heavy(step)
-    start = size = 0
-    for at, row in enumerate(rows):
-        weight = sum([len(row[column] or "") for column in heavy])
-        if at - start == ROWS or (size + weight > CHARACTERS and at > start):
-            yield rows[start:at]
-            start, size = at, 0
-        size += weight
-    yield rows[start:]
-
-
-@cache
-def _heavy(step: Step) -> tuple[int, ...]:
-    """Returns the positions of the columns that may be large."""
-    kinds = [step.table.c[column].type for column in step.columns]
-    return tuple(at for at, kind in enumerate(kinds) if isinstance(kind, sa.Text | sa.LargeBinary))
 
 
 def _split(step: Step, rows: Sequence[Row]) -> tuple[dict[str, str], dict[str, str], list[Sequence[Any]]]:

@@ -26,6 +26,9 @@ Synchronous = Literal["FULL", "NORMAL"]
 BUSY_TIMEOUT_MS: Final = 5_000
 CACHE_KIB: Final = 65_536
 STATEMENT_CACHE: Final = 512
+CHECKPOINT_PAGES: Final = 4_000
+"""How far the log grows, 16 MB, before it is folded into the file: a page changes often in that time, and an idle
+scheduler's commit meets a checkpoint seldom."""
 
 _RETRIABLE: Final = frozenset({
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
@@ -108,6 +111,7 @@ class SqliteDialect(Dialect):
         connection = self._engine.connect()
         for pragma in (
             "journal_mode=WAL", f"synchronous={self._synchronous}", f"cache_size=-{CACHE_KIB}",
+            f"wal_autocheckpoint={CHECKPOINT_PAGES}",
             "temp_store=MEMORY",
         ):  # fmt: skip
             connection.exec_driver_sql(f"PRAGMA {pragma}")

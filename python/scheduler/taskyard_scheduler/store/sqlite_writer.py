@@ -17,11 +17,11 @@ from typing import Any, Final
 from typing_extensions import override
 
 from taskyard_core.records import Row
-from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer
+from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts
 
 ROWS: Final = 768
 """The most rows in one statement: times 38 columns, fewer than the 32,766 parameters of a default SQLite."""
-SHAPES: Final = 6
+SHAPES: Final = 4
 """How many shapes are kept for each list."""
 SLACK: Final = 3
 """How many columns may be bound for each row without need, so that a known shape serves."""
@@ -38,11 +38,8 @@ class SqliteWriter(Writer):
     prove = "UPDATE cluster SET revision = ? WHERE term = ? AND revision = ?"
 
     def __init__(self) -> None:
-        self._shapes = {kind: [self._key(step)] for kind, step in self.steps.items()}
-
-    @staticmethod
-    def _key(step: Step) -> Shape:
-        return tuple(step.columns.index(column) for column in step.key)
+        self._keys = {kind: tuple(map(step.columns.index, step.key)) for kind, step in self.steps.items()}
+        self._shapes = {kind: [key] for kind, key in self._keys.items()}
 
     @override
     def delete(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
@@ -79,8 +76,8 @@ class SqliteWriter(Writer):
 
     def _parts(self, step: Step, rows: Sequence[Row]) -> Iterator[tuple[Shape, int, list[Any]]]:
         """Cuts rows into statements: the shape, how many rows there is room for, and the values to bind."""
-        for start in range(0, len(rows), ROWS):
-            columns = list(zip(*rows[start : start + ROWS], strict=True))
+        for part in parts(step, rows, ROWS):
+            columns = list(zip(*part, strict=True))
             shape = self._shape(step, columns)
             yield shape, *_bound(columns, shape)
 
@@ -90,14 +87,17 @@ class SqliteWriter(Writer):
         When there are enough of them, the one that grows least takes the new columns in: so their number is
         bounded and none is ever given up.
         """
+        key = self._keys[step.kind]
+        if len(columns[0]) == 1:
+            return key
         differ = {at for at, column in enumerate(columns) if column.count(column[0]) != len(column)}
         known = self._shapes[step.kind]
         fitting = [shape for shape in known if differ.issubset(shape)]
         best = min(fitting, key=len, default=None)
-        if best is not None and len(best) <= len(differ.union(self._key(step))) + SLACK:
+        if best is not None and len(best) <= len(differ.union(key)) + SLACK:
             return best
         nearest = best or min(known, key=lambda shape: len(differ.difference(shape)))
-        base = nearest if len(known) >= SHAPES else self._key(step)
+        base = nearest if len(known) >= SHAPES else key
         shape = base + tuple(sorted(differ.difference(base)))
         if base is nearest:
             known.remove(nearest)

@@ -6,8 +6,9 @@ Each database's writer carries the steps out in the shape that is fastest there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import sqlalchemy as sa
@@ -68,6 +69,10 @@ STEPS: Final = (
 """In the order in which they are written: deletes, inserts, updates."""
 
 
+CHARACTERS: Final = 1 << 20
+"""About how much text of large columns one statement of several rows has."""
+
+
 class BadRow(Exception):
     """Some row of a statement cannot be written, as nobody but the writer sees; the text says why."""
 
@@ -98,9 +103,8 @@ class Writer(ABC):
             BadRow: an update names a row that does not exist.
         """
         for step in STEPS:
-            rows = rows_of(changes, step)
-            if rows:
-                getattr(self, step.verb)(cursor, step, rows)
+            if getattr(changes, step.kind):
+                getattr(self, step.verb)(cursor, step, rows_of(changes, step))
 
     @abstractmethod
     def delete(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
@@ -131,3 +135,26 @@ def rows_of(changes: Changes, step: Step) -> Sequence[Row]:
     """Returns one list of the changes; keys that are a single text as tuples too."""
     rows: list[Row] = getattr(changes, step.kind)
     return [(row,) for row in rows] if step.kind == "worker_deletes" else rows
+
+
+def parts(step: Step, rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
+    """Cuts rows into what one statement takes: `most` rows, fewer where they are large, a very large one alone.
+
+    Statements are kept by the driver with what was bound last, and packets have limits.
+    """
+    heavy = _heavy(step)
+    start = size = 0
+    for at, row in enumerate(rows):
+        weight = sum([len(row[column]) for column in heavy if isinstance(row[column], (str, bytes))])
+        if at - start == most or (size + weight > CHARACTERS and at > start):
+            yield rows[start:at]
+            start, size = at, 0
+        size += weight
+    yield rows[start:]
+
+
+@cache
+def _heavy(step: Step) -> tuple[int, ...]:
+    """Returns the positions of the columns that may be large."""
+    kinds = [step.table.c[column].type for column in step.columns]
+    return tuple(at for at, kind in enumerate(kinds) if isinstance(kind, sa.Text | sa.LargeBinary))
