@@ -24,7 +24,7 @@ from taskyard_client import (
 
 
 class Exit(IntEnum):
-    """What the command's exit code says. `docs/cli.md` has the table."""
+    """What the command's exit code says. `taskyard --help` has the table."""
 
     OK = 0
     """Done."""
@@ -46,6 +46,13 @@ class Exit(IntEnum):
     """A fault of this program; the details are in the file that is named."""
     INTERRUPTED = 130
     """Ctrl-C."""
+
+
+HELP = (
+    "Exit codes: 0 done; 1 the task or run failed; 2 wrong command line; 3 input refused; 4 not found; "
+    "5 scheduler not reachable; 6 not allowed; 7 timed out waiting; 70 a fault of this program; 130 interrupted."
+)
+"""The same for people, in short."""
 
 
 class CliError(Exception):

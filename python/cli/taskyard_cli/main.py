@@ -18,6 +18,7 @@ from taskyard_cli import (
 )
 from taskyard_cli.demo.command import demo
 from taskyard_cli.dev.command import dev
+from taskyard_cli.exits import HELP
 from taskyard_cli.guard import GuardedGroup
 
 SERVE, WORK, LOOK = "Run Taskyard", "Give it work", "Look"
@@ -30,6 +31,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=HELP,
         help="Taskyard: schedule work across workers. `taskyard dev` starts everything here.",
     )
     app.callback()(_top)

@@ -188,6 +188,11 @@ def test_a_service_gets_its_arguments_and_gives_its_exit_code(cli: Cli, monkeypa
     assert got == [["--tasks", "x.py", "--help"], []]
 
 
+def test_the_help_names_every_exit_code(cli: Cli) -> None:
+    shown = " ".join(cli("--help").stdout.split())
+    assert all(f" {code.value} " in shown.partition("Exit codes:")[2] for code in Exit)
+
+
 def test_version_and_help(cli: Cli) -> None:
     assert cli("--version").stdout == "taskyard 0.1.0\n"
     assert cli("-h").exit_code == 0

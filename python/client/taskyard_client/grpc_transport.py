@@ -130,18 +130,16 @@ def _read(path: Path) -> bytes:
 def _error_of(error: grpc.aio.AioRpcError, address: str) -> TaskyardError:
     reason, facts, violations, retry_after = "", {}, [], None
     for detail in _details(error).details:
-        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-            info = error_details_pb2.ErrorInfo()
-            detail.Unpack(info)
+        kind = detail.TypeName()
+        if kind == "google.rpc.ErrorInfo":
+            info = error_details_pb2.ErrorInfo.FromString(detail.value)
             reason, facts = info.reason, dict(info.metadata)
-        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-            bad = error_details_pb2.BadRequest()
-            detail.Unpack(bad)
+        elif kind == "google.rpc.BadRequest":
+            bad = error_details_pb2.BadRequest.FromString(detail.value)
             violations = [Violation(each.field, each.description) for each in bad.field_violations]
-        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-            retry = error_details_pb2.RetryInfo()
-            detail.Unpack(retry)
-            retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
+        elif kind == "google.rpc.RetryInfo":
+            delay = error_details_pb2.RetryInfo.FromString(detail.value).retry_delay
+            retry_after = delay.seconds + delay.nanos / 1e9
     return error_of(
         error.code().name,
         error.details() or "no details",

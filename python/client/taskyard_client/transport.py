@@ -46,6 +46,7 @@ class Transport(Protocol):
     @property
     def address(self) -> str:
         """Where it goes, for people."""
+        ...
 
     async def unary(self, method: Method[Req, Res], request: Req, timeout: float) -> Res:
         """Makes one call once.
@@ -58,6 +59,7 @@ class Transport(Protocol):
         Raises:
             TaskyardError: As `statuses.error_of` makes it.
         """
+        ...
 
     def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
         """Makes one call and yields what comes until the other side ends it; closing the iterator ends it.
@@ -65,6 +67,7 @@ class Transport(Protocol):
         Raises:
             TaskyardError: As `statuses.error_of` makes it.
         """
+        ...
 
     async def close(self) -> None:
         """Ends every call that is under way. Harmless when it is closed already."""

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import random
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -115,9 +117,14 @@ def test_an_interrupted_caller_leaves_nothing_running() -> None:
             cancelled.set()
             raise
 
+    main = threading.main_thread().ident or 0
+
     def interrupt() -> None:
         started.wait(10)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        # Not before it blocks: elsewhere an interrupt may strike a finalizer, and Python drops it there.
+        while sys._current_frames()[main].f_code.co_name != "wait":
+            time.sleep(0)
+        signal.pthread_kill(main, signal.SIGINT)
 
     other = threading.Thread(target=interrupt)
     other.start()
