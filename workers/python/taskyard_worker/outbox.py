@@ -123,11 +123,6 @@ class Outbox:
         """Whether starts or reports wait."""
         return bool(self._starts or self._reports)
 
-    def forget_control(self) -> None:
-        """Drop starts and reports: a new stream begins and says them anew."""
-        self._starts.clear()
-        self._reports.clear()
-
     def _close(self) -> None:
         self._full.append(self._open)
         self._open = AssignTaskRequest()

@@ -266,7 +266,6 @@ class Work:
 
     def repeat(self) -> None:
         """Say again on the new stream, right after its hello, what an earlier one may not have carried."""
-        self._outbox.forget_control()
         self._outbox.send_again(self._results.saved())
         for attempt in self._running.values():
             if attempt.lane is not None:

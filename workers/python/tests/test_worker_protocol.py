@@ -40,6 +40,7 @@ def gated(registry: TaskRegistry, name: str = "work") -> tuple[asyncio.Event, Si
         tokens.append(ctx.task_id)
         entered()
         await gate.wait()
+        asyncio.get_running_loop().call_soon(entered)
         return "done"
 
     return gate, entered, tokens
@@ -121,6 +122,27 @@ async def test_a_task_that_takes_its_time_is_acknowledged_as_started_once(regist
         gate.set()
         await stream.result("a")
         assert stream.started == ["a"]
+
+
+async def test_a_start_that_waits_to_be_sent_is_dropped_for_the_result(registry: TaskRegistry) -> None:
+    gate, entered, tokens = gated(registry)
+
+    @registry.task("quick")
+    async def quick() -> None: ...
+
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        stream.open_gate.clear()  # sending is slow: the first result occupies it
+        before = stream.sending
+        stream.assign(assignment("first", "quick"))
+        await stream.until(lambda s: s.sending > before)
+        stream.assign(assignment("a"))
+        await entered.until(lambda: len(tokens) == 1)
+        gate.set()
+        await entered.until(lambda: bench.runtime.work.active == 0)
+        stream.open_gate.set()
+        await stream.result("a")
+        assert stream.started == []
 
 
 @pytest.mark.parametrize(
@@ -310,6 +332,29 @@ async def test_a_result_made_while_there_is_no_stream_is_kept_and_sent(registry:
     assert [result.attempt_token for result in spool.replay()] == ["a"]
 
 
+async def test_a_result_is_on_disk_at_once_also_while_there_is_no_stream(registry: TaskRegistry) -> None:
+    gate, _, _ = gated(registry)
+    written = Signal()
+
+    class Disk(MemorySpool):
+        def append(self, frame: AssignTaskRequest, last: int) -> bool:
+            done = super().append(frame, last)
+            written()
+            return done
+
+    spool = Disk()
+    link = FakeLink(open_answers=Answers(True, LinkError("UNAVAILABLE", "", "down")))
+    async with working(registry, link, spool=spool):
+        first = await link.stream(1)
+        first.assign(assignment("a"))
+        await first.until(lambda s: s.started == ["a"])
+        first.fail("UNAVAILABLE")
+        await link.changed.until(lambda: first.closed)
+        gate.set()
+        await written.until(lambda: [result.attempt_token for result in spool.replay()] == ["a"])
+        assert len(link.streams) == 1
+
+
 async def test_the_results_of_an_earlier_life_are_reported_right_after_hello(registry: TaskRegistry) -> None:
     gated(registry)
     spool = MemorySpool()
@@ -334,6 +379,9 @@ async def test_an_attempt_that_is_held_is_not_run_again(registry: TaskRegistry) 
         first.assign(assignment("a"))
         await entered.until(lambda: len(tokens) == 1)
         first.assign(assignment("a"))  # the same frame twice: no slot more, no slot less
+        first.push(cancels=[order("other")])
+        await first.result("other")
+        assert first.credits == 3
         first.fail("UNAVAILABLE")
         second = await bench.link.stream(2)
         assert second.frames[0].credits == 2

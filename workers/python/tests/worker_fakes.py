@@ -95,11 +95,14 @@ class FakeStream:
         self.acknowledge = acknowledge
         self.frames: list[AssignTaskRequest] = []
         self.closed = False
+        self.sending = 0
         self.open_gate = asyncio.Event()
         self.open_gate.set()
         self._incoming: asyncio.Queue[AssignTaskResponse | LinkError | None] = asyncio.Queue()
 
     async def send(self, frame: AssignTaskRequest) -> None:
+        self.sending += 1
+        self.changed()
         await self.open_gate.wait()
         if self.closed:
             raise LinkError("CANCELLED", "", "closed")
