@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 
+from simulation import coverage, pool
 from simulation import seed as seeds
 
 
@@ -15,19 +16,26 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="how many seeds")
     parser.add_argument("--trace", action="store_true", help="print the trace")
     given = parser.parse_args()
-    failed = 0
+    if given.count > 1 and not given.trace:
+        return many(given.seed, given.count)
+    outcome = seeds.run(given.seed, keep=given.trace)
+    if given.trace:
+        print("\n".join(outcome.lines))
+    verdict = "FAILED" if outcome.violations else "ok"
+    print(f"seed {given.seed}: {verdict}, {outcome.tasks} tasks, trace {outcome.digest}")
+    for violation in outcome.violations:
+        print(f"  {violation}")
+    return 1 if outcome.violations else 0
+
+
+def many(first: int, count: int) -> int:
+    """Runs seeds over processes and prints what occurred."""
     began = time.perf_counter()
-    for number in range(given.seed, given.seed + given.count):
-        outcome = seeds.run(number, keep=given.trace)
-        if given.trace:
-            print("\n".join(outcome.lines))
-        verdict = "FAILED" if outcome.violations else "ok"
-        print(f"seed {number}: {verdict}, {outcome.tasks} tasks, trace {outcome.digest}")
-        for violation in outcome.violations[:20]:
-            print(f"  {violation[:2000]}")
-        failed += bool(outcome.violations)
-    print(f"{given.count} seeds, {failed} failed, {time.perf_counter() - began:.1f} s")
-    return 1 if failed else 0
+    total = pool.run_all(first, count, lambda so_far: print(f"{so_far.seeds} seeds ...", file=sys.stderr))
+    print(coverage.report(total))
+    print(f"{time.perf_counter() - began:.1f} s")
+    print(total.complaint() or "all kept their promises")
+    return 1 if total.failed else 0
 
 
 if __name__ == "__main__":

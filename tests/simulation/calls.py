@@ -21,6 +21,7 @@ from taskyard_scheduler.grpc_errors import translate
 from taskyard_service.errors import InvalidArgument, ServiceError
 from taskyard_service.identity import CURRENT, Identity
 
+CONGESTION_S = 0.02
 CLIENT_KEEPALIVE_S = 30.0
 SERVER_KEEPALIVE_S = 40.0
 """How long a peer may be silent behind a partition before a connection is given up, as the real options have it."""
@@ -122,6 +123,14 @@ class Stream:
             raise self._end if isinstance(self._end, RpcError) else RpcError("UNAVAILABLE", "", "the stream has ended")
         for _ in range(2 if self.fabric.network.doubled() else 1):
             self._up(partial(self._heard, payload))
+
+    async def drained(self) -> None:
+        """Returns when more may be sent: at once, unless what was sent before does not get through (flow control)."""
+        while self._end is None and not self._closed and self._congested():
+            await asyncio.sleep(CONGESTION_S)
+
+    def _congested(self) -> bool:
+        return len(self.up.queue) > 1 and (self.up.stalled or not self.fabric.network.swift(self.names))
 
     async def receive(self) -> bytes | None:
         """Returns what comes next; None at a clean end and after `close`."""

@@ -17,6 +17,7 @@ from taskyard_core.records import TaskState as S
 
 LOOK_S = 1.0
 START_SLACK_S = 2.0
+FENCE_SLACK_S = 2.0
 LEASE_SLACK_S = 4.0
 DEFAULT_START_MS = 5_000
 RUN_ENDED = (2, 3, 5)
@@ -27,6 +28,7 @@ async def watch(world: World) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         _check_overdue(world)
+        _check_fenced(world)
         check_memory(world)
 
 
@@ -44,6 +46,22 @@ def _check_overdue(world: World) -> None:
                     _overdue(world, record, "starts are acknowledged in time", age)
             elif _gone(world, record) and min(age, calm) > world.limits.lease_ms / 1000 + LEASE_SLACK_S:
                 _overdue(world, record, "leases end", age)
+
+
+def _check_fenced(world: World) -> None:
+    """A worker that did not start an attempt in time is told to leave it, if it can be told."""
+    history, now = world.history, world.loop.now
+    for token, (worker_id, at) in list(history.ledger.unstarted.items()):
+        if now - at < FENCE_SLACK_S:
+            continue
+        del history.ledger.unstarted[token]
+        stream = history.streams.get(worker_id)
+        if token in history.told_to_stop or stream is None or stream.server is None or stream.task is None:
+            continue
+        open_since = float(stream.facts["at"])
+        leads = stream.server.alive and stream.server.name == history.ledger.holder and history.term_at < at
+        if leads and open_since < at and not stream.task.done() and world.disturbed_at < at:
+            history.violate("what is replaced is fenced", f"{worker_id} was not told to leave {token[:6]}")
 
 
 def _gone(world: World, record: Record) -> bool:

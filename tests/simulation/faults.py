@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from simulation.hosts import ClientHost, Host, World
+from simulation.calls import RpcError
+from simulation.hosts import TENANT, ClientHost, Host, World
+from simulation.transports import WORKER_SERVICE
+
+from taskyard.v1 import workers_pb2
+from taskyard_service.identity import Identity, Role
 
 SPAN_S = 24.0
 """When the last fault begins, in seconds since the beginning."""
@@ -33,6 +40,7 @@ class Plan:
             "leader paused": self.pause_leader,
             "worker paused": lambda: self.pause(self.rng.choice(self.world.workers), self.between(0.5, 25.0)),
             "client paused": lambda: self.pause(self.rng.choice(self.clients), self.between(0.5, 10.0)),
+            "worker id taken by another": self.impersonate,
             "partition": self.partition,
             "one-way partition": self.one_way,
             "streams cut": self.cut_streams,
@@ -98,6 +106,26 @@ class Plan:
             self.pause(leader, seconds)
             if seconds > 5.0 and self.rng.random() < 0.5:
                 self.later(3.0, self.world.seat.take_away, 0.0)
+
+    def impersonate(self) -> None:
+        """Somebody else registers under a worker's id, and is never heard of again."""
+        worker = self.rng.choice(self.world.workers)
+        process = self.world.loop.spawn("impostor")
+        self.world.network.attach(process.name, process)
+        identity = Identity("impostor", TENANT, Role.WORKER)
+        request = workers_pb2.RegisterRequest(
+            worker_id=worker.name,
+            host="elsewhere",
+            capabilities=worker.types,
+            max_concurrency=worker.offer.slots,
+            labels=worker.labels,
+        )
+        holder = self.world.leader()
+        if holder is not None:
+            names = (process.name, holder.name)
+            path = WORKER_SERVICE + "Register"
+            call = self.world.fabric.unary(names, path, identity, request, 5.0, process)
+            self.world.loop.start(process, ignore_failure(call), "impostor")
 
     # The network.
 
@@ -188,6 +216,12 @@ class Plan:
             self.world.trace.note("FAULT", kind)
             self.world.disturbed_at = max(self.world.disturbed_at, self.world.loop.now)
             acts[kind]()
+
+
+async def ignore_failure(call: Coroutine[Any, Any, bytes]) -> None:
+    """Makes a call of which nobody wants to know whether it got through."""
+    with suppress(RpcError):
+        await call
 
 
 def heal(world: World, clients: list[ClientHost]) -> None:

@@ -66,6 +66,8 @@ class History:
         self.accepted: dict[str, Ask] = {}  # by id of task or run
         self.reported: dict[str, tuple[int, str]] = {}  # by token: status and output
         self.seen_ends: dict[str, int] = {}  # what watchers were told, by id
+        self.told_to_stop: set[str] = set()
+        self.streams: dict[str, Stream] = {}  # the last that each worker opened
         self._clock = clock
 
     @property
@@ -151,6 +153,7 @@ class History:
             held = [each.attempt_token for each in frame.hello.attempts]
             facts.update(held=set(held), at=self._clock(), credits=0, sent=0, worker=frame.hello.worker_id)
             facts["told"] = False
+            self.streams[frame.hello.worker_id] = stream
             self._note_server(stream, f"hello of {frame.hello.worker_id} holding {[each[:6] for each in held]}")
         facts["credits"] = max(facts.get("credits", 0), frame.credits)
         for result in frame.results:
@@ -183,6 +186,7 @@ class History:
         for ack in frame.result_acks:
             self._check_ack(stream, ack)
         for order in frame.cancels:
+            self.told_to_stop.add(order.attempt_token)
             self._note_server(stream, f"stops {short(order.task_id)} {order.attempt_token[:6]} {order.reason}")
             self.trace.facts[f"told to stop: {order.reason}"] += 1
         for kept in frame.checkpoint_acks:

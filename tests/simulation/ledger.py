@@ -100,6 +100,7 @@ class Ledger:
         self.retries_asked: dict[str, int] = {}  # by instance id: retries by hand that were asked for
         self.reopened_runs: set[str] = set()
         self.cancels_asked: set[str] = set()
+        self.unstarted: dict[str, tuple[str, float]] = {}  # by token: the worker that did not start it, and when
         self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
         self.term = 0
         self.revision = 0
@@ -286,6 +287,8 @@ class Ledger:
             if values["attempt"] in record.archived:
                 self._violate("attempts are kept", f"attempt {values['attempt']} of {story(record)} was kept twice")
             record.archived[values["attempt"]] = values["token"]
+            if values["error_kind"] == "NEVER_STARTED" and "did not start it within" in values["error_message"]:
+                self.unstarted[values["token"]] = (values["worker_id"], self._clock())
             if values["status"] in (S.FAILED, S.TIMEOUT):
                 record.failures += 1
 

@@ -60,9 +60,9 @@ class Network:
         if self._hosts.get(name) is process:
             del self._hosts[name]
 
-    def reachable(self, source: str, target: str) -> bool:
-        """Tells whether packets pass now."""
-        return (source, target) not in self._blocked
+    def swift(self, names: tuple[str, str]) -> bool:
+        """Tells whether packets pass now, and in their usual time."""
+        return names not in self._blocked and self._slow.get(names[0], 1.0) == self._slow.get(names[1], 1.0) == 1.0
 
     def block(self, source: str, target: str) -> None:
         """Packets in this direction wait from now on."""

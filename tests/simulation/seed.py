@@ -59,6 +59,7 @@ def run(seed: int, *, keep: bool = False) -> Outcome:
         "worker-3": Offer(2),
     }
     history = History(trace, lambda: loop.now, offers)
+    facts = Counter[str]()
     was_collecting = gc.isenabled()
     gc.disable()  # what a collection would run, and when, is no part of the history
     try:
@@ -67,13 +68,14 @@ def run(seed: int, *, keep: bool = False) -> Outcome:
             _live(world)
             for error in loop.errors:
                 trace.violate("no defect shows", error)
+        facts = trace.facts.copy()
     finally:
         trace.close()
         loop.dispose()
         if was_collecting:
             gc.enable()
     return Outcome(
-        seed, trace.digest(), trace.violations, trace.moves, trace.faults, trace.facts, trace.lines,
+        seed, trace.digest(), trace.violations, trace.moves, trace.faults, facts, trace.lines,
         len(history.ledger.instances),
     )  # fmt: skip
 

@@ -101,6 +101,7 @@ class SimStream:
     async def send(self, frame: pb.AssignTaskRequest) -> None:
         try:
             self._stream.send(frame.SerializeToString())
+            await self._stream.drained()
         except RpcError as error:
             raise link_error(error) from error
 

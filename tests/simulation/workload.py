@@ -14,6 +14,8 @@ RUNS = 5
 SPAN_S = 20.0
 """Over which time the clients' wishes are spread."""
 WORKFLOWS = 3
+HANDLED = ("loop", "thread", "alone")
+"""Task types that every worker handles that offers them."""
 RULES = (
     pb.TRIGGER_RULE_ALL_SUCCESS,
     pb.TRIGGER_RULE_ALL_DONE,
@@ -100,7 +102,10 @@ def _task(rng: random.Random, number: int) -> TaskWish:
     if rng.random() < 0.15:
         wish.key = f"key-{rng.randrange(4)}"
         wish.task_type, wish.input = "loop", {"do": "return", "s": 0.2, "echo": wish.key}
-    wish.settings = _settings(rng, wish.task_type, input)
+    forever = wish.fate == "hang" and wish.cancel_after is not None and task_type in HANDLED
+    if forever:
+        wish.retry = False  # nobody would cancel it a second time
+    wish.settings = _settings(rng, wish.task_type, wish.input, forever=forever)
     return wish
 
 
@@ -121,29 +126,29 @@ def _work(rng: random.Random) -> tuple[str, Input]:
     return task_type, input
 
 
-def _settings(rng: random.Random, task_type: str, input: Input) -> dict[str, Any]:
-    """Draws the policies of a task."""
+def _settings(rng: random.Random, task_type: str, input: Input, *, forever: bool) -> dict[str, Any]:
+    """Draws the policies of a task; `forever`: only a cancel ends it."""
     settings: dict[str, Any] = {
         "retry": Retry(
-            max_attempts=rng.randrange(1, 4), first_delay=rng.choice((0.0, 0.2, 1.0)), factor=2.0, max_delay=5.0
+            max_attempts=rng.randrange(1, 4), first_delay=rng.choice((0.0, 0.2, 1.0, 3.0)), factor=2.0, max_delay=5.0
         ),
-        "timeouts": _timeouts(rng, task_type, input),
+        "timeouts": Timeouts() if forever else _timeouts(rng, task_type, input),
         "priority": rng.randrange(1, 11),
     }
     if task_type == "alone" and rng.random() < 0.8:
         settings["exclusive"] = True
     if task_type == "loop" and rng.random() < 0.25:
         settings["resources"] = Resources(rng.choice((0, 500, 1500)), rng.choice((0, 256)), rng.choice((0, 0, 1)))
-    if task_type in ("loop", "thread", "alone") and "resources" not in settings and rng.random() < 0.25:
+    if task_type in HANDLED and "resources" not in settings and rng.random() < 0.25:
         selector = rng.choice(("zone=a", "zone in (a,b)", "!gpu"))
         settings["placement"] = Placement(selector, rng.choice(("", "zone=b")), rng.choice(("", "zone")))
     return settings
 
 
 def _timeouts(rng: random.Random, task_type: str, input: Input) -> Timeouts:
-    run = rng.choice((None, 3.0, 6.0)) if input["do"] != "hang" else rng.choice((0.5, 1.0, 3.0))
+    run = rng.choice((None, 3.0, 6.0)) if input["do"] != "hang" else rng.choice((0.001, 0.5, 3.0))
     queued = rng.uniform(2.0, 10.0) if task_type == "nobody" or rng.random() < 0.05 else None
-    total = rng.uniform(1.0, 30.0) if rng.random() < 0.12 else None
+    total = rng.uniform(0.3, 12.0) if rng.random() < 0.2 else None
     start = rng.choice((None, None, 0.5, 2.0))
     return Timeouts(queued=queued, start=start, run=run, total=total)
 

@@ -31,6 +31,8 @@ STALL_LIMIT_S = 5.0
 """After so long without a successful commit new submissions are refused, so that they do not pile up in memory."""
 REFILL_ROWS = 2_500
 
+_REFUSED = (Standing.UNKNOWN, Standing.SUPERSEDED)
+
 Remember = Callable[[Any], Row | None]
 
 
@@ -87,6 +89,8 @@ class Leader:
         """Takes in an event whose effects need no answer. Returns what the engine makes of a worker's word."""
         self._check_open()
         verdict = self.engine.handle(event, self.clock.now())
+        if verdict in _REFUSED and (reply := getattr(event, "reply", None)) is not None:
+            reply.cancel()  # nobody will ever answer it
         if not isinstance(event, Heartbeat) or self.engine.cluster.active:
             self._kick()
         return verdict

@@ -8,7 +8,7 @@ from taskyard_core.engine import attempts, retries, sessions
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Registration, Worker
-from taskyard_core.ready import ReadyQueue
+from taskyard_core.ready import ReadyQueue, order_key
 from taskyard_core.records import ASSIGNED, PENDING, RUNNING, Instance, Row, RunState
 from taskyard_core.transitions import WorkerState
 
@@ -30,6 +30,7 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
 def restore_instance(c: Cluster, instance: Instance) -> None:
     """Takes in a PENDING instance, or one that was with a worker: its lease counts as renewed now."""
     c.instances[instance.id] = instance
+    _bring_to_now(c, instance)
     if instance.state == PENDING:
         c.timers.arm(instance.id, instance.not_before or c.now)
         return
@@ -46,6 +47,27 @@ def restore_instance(c: Cluster, instance: Instance) -> None:
         c.timers.arm(instance.id, c.now + max(instance.policy.start_ms, c.limits.takeover_grace_ms))
     elif instance.state == RUNNING:
         attempts.arm_running(c, instance)
+
+
+def _bring_to_now(c: Cluster, instance: Instance) -> None:
+    """Lets no wait last longer because a leader before this one had a clock that was ahead.
+
+    What that leader wrote down as past is at the latest now, and no retry is due later than its policy allows.
+    """
+    now = c.now
+    instance.created_at = min(instance.created_at, now)  # in memory only: the row says what was answered
+    before = (instance.queued_at, instance.started_at, instance.not_before, instance.order_key)
+    if instance.queued_at is not None and instance.queued_at > now:
+        instance.queued_at = now
+        instance.order_key = min(instance.order_key, order_key(now, instance.priority))
+    if instance.started_at is not None:
+        instance.started_at = min(instance.started_at, now)
+    if instance.not_before is not None:
+        retry = instance.policy.retry
+        longest = round(retry.max_delay_ms * (1.0 + retry.jitter))
+        instance.not_before = min(instance.not_before, now + longest)
+    if before != (instance.queued_at, instance.started_at, instance.not_before, instance.order_key):
+        c.mark(instance)
 
 
 def restore_queue(c: Cluster, first: Instance, waiting: int) -> None:
@@ -81,6 +103,7 @@ def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) ->
     queue.floor = None  # what was just read goes to memory whatever the new floor is
     for instance in loaded:
         c.instances[instance.id] = instance
+        _bring_to_now(c, instance)
         c.enqueue(instance)
     queue.lower_floor(floor)
     for instance in loaded:

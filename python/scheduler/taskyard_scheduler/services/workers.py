@@ -74,6 +74,8 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
             while frames := await stream.take():
                 for frame in frames:
                     yield frame
+            if reader.done():
+                await reader  # what the handling of a frame raised is this call's error, and is logged as one
             _raise_ending(stream.closed or "")
         finally:
             await _end_reader(reader)
@@ -91,8 +93,9 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
     async def ReportResults(self, request: pb.ReportResultsRequest, context: Any) -> pb.ReportResultsResponse:
         leader = self._scheduler.leader()
         _check_tenant(leader, request.worker_id)
-        reply = leader.future()
-        _check(leader.handle(read_results(request, reply)), request.worker_id)
+        event = read_results(request, None)
+        event.reply = reply = leader.future()
+        _check(leader.handle(event), request.worker_id)
         acks = await reply
         return pb.ReportResultsResponse(
             result_acks=[pb.ResultAck(task_id=id, attempt_token=token, outcome=outcome) for id, token, outcome in acks]
