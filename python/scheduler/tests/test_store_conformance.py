@@ -254,9 +254,8 @@ async def test_what_was_committed_is_there_after_reopening(
     assert (begun.term, begun.revision) == (2, 1)
 
 
+@pytest.mark.parametrize("connect", ["memory", "mysql"], indirect=True)  # one process holds a SQLite file
 async def test_two_connections_share_one_database(store: Store, connect: Callable[[], Awaitable[Store]]) -> None:
-    if store.name == "sqlite":
-        return  # one process holds the file: test_store_sqlite.py
     other = await connect()
     row = instance()
     await store.commit(1, changes(1, instance_inserts=[row]))

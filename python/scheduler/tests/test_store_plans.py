@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from store_rows import NOW, attempt, changes, checkpoint, column, instance, instance_update, run, run_update
 
@@ -62,11 +63,11 @@ def statements() -> Iterator[list[tuple[str, Any]]]:
         if text.lstrip().startswith("SELECT"):
             seen.append((text, parameters))
 
-    sa.event.listen(Engine, "before_cursor_execute", note)
+    event.listen(Engine, "before_cursor_execute", note)
     try:
         yield seen
     finally:
-        sa.event.remove(Engine, "before_cursor_execute", note)
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 async def ask_everything(store: Store, ids: list[str]) -> None:

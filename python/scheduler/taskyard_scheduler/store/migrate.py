@@ -16,6 +16,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
 
 from taskyard_scheduler.store.port import SchemaTooNew
 from taskyard_scheduler.store.tables import CLUSTER
@@ -52,7 +53,7 @@ def _record(connection: Connection) -> None:
 def _too_new(connection: Connection, found: str, newest: str | None) -> str:
     try:
         maker = connection.scalar(sa.text("SELECT schema_version FROM cluster"))
-    except sa.exc.DBAPIError:  # a future schema may have no such table; the revision says enough
+    except DBAPIError:  # a future schema may have no such table; the revision says enough
         maker = None
     made_by = f"Taskyard {maker}" if maker else "a newer Taskyard"
     mine = version("taskyard-scheduler")

@@ -11,6 +11,7 @@ from typing import Final
 import pymysql
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from typing_extensions import override
 
@@ -102,7 +103,7 @@ class MysqlDialect(Dialect):
 
     @override
     def translate(self, raised: Exception) -> StoreError | None:
-        origin = raised.orig if isinstance(raised, sa.exc.DBAPIError) else raised
+        origin = raised.orig if isinstance(raised, DBAPIError) else raised
         if isinstance(origin, OSError):
             return StoreUnavailable(f"{self._where}: {origin}")
         if not isinstance(origin, pymysql.err.Error):

@@ -10,6 +10,7 @@ from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import DBAPIError
 
 from taskyard_scheduler.store.mysql import lock_name, mysql_engine
 from taskyard_scheduler.store.port import StoreUnavailable
@@ -47,7 +48,7 @@ class NamedLock:
                 self._connection.exec_driver_sql(f"SET SESSION wait_timeout = {SESSION_TIMEOUT_S}")
             query = sa.text("SELECT GET_LOCK(:name, :wait)")
             return bool(self._connection.scalar(query, {"name": self._name, "wait": wait_s}) == 1)
-        except (sa.exc.DBAPIError, OSError) as error:
+        except (DBAPIError, OSError) as error:
             self.close()
             raise StoreUnavailable(f"the lock {self._name} cannot be asked for: {_words(error)}") from error
 
@@ -58,7 +59,7 @@ class NamedLock:
         try:
             query = sa.text("SELECT IS_USED_LOCK(:name) = CONNECTION_ID()")
             return bool(self._connection.scalar(query, {"name": self._name}) == 1)
-        except (sa.exc.DBAPIError, OSError):
+        except (DBAPIError, OSError):
             return False
 
     def close(self) -> None:

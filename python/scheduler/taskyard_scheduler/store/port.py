@@ -130,6 +130,7 @@ class Store(Protocol):
 
     async def begin_term(self, holder: str, now_ms: int) -> TermStart:
         """Starts a new term: the one before plus one. From now on commits of older terms raise Deposed."""
+        ...
 
     async def record_election(self, kind: str) -> None:
         """Records how this cluster elects its leader, once for ever. To be called before the first campaign.

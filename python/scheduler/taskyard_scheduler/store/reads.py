@@ -52,7 +52,7 @@ _WITH_CHECKPOINT: Final = sa.select(
 )
 
 
-def rows(connection: Connection, query: sa.Select[Any]) -> list[Row]:
+def rows(connection: Connection, query: sa.Executable) -> list[Row]:
     """Runs a query to its end."""
     return [tuple(row) for row in connection.execute(query)]
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
 from taskyard_core.records import Changes, Row
@@ -119,7 +120,7 @@ class SqlStore(Store):
         if isinstance(raised, StoreError):
             return raised, not isinstance(raised, StoreUnavailable)
         error = self._dialect.translate(raised)
-        if error is None and isinstance(raised, (sa.exc.DBAPIError, *self._dialect.driver_errors)):
+        if error is None and isinstance(raised, (DBAPIError, *self._dialect.driver_errors)):
             error = StoreError(f"{self.name} refuses what it was asked: {_words(raised)}")
         return error or raised, False
 
@@ -166,7 +167,7 @@ class SqlStore(Store):
             raise self._refusal(connection, term, changes, raised) from raised
 
     def _is_a_rows_fault(self, raised: Exception) -> bool:
-        kinds = (BadRow, UnicodeEncodeError, OverflowError, sa.exc.DBAPIError, *self._dialect.driver_errors)
+        kinds = (BadRow, UnicodeEncodeError, OverflowError, DBAPIError, *self._dialect.driver_errors)
         return isinstance(raised, kinds) and self._dialect.translate(raised) is None
 
     def _prove(self, cursor: DBAPICursor, term: int, revision: int) -> bool:

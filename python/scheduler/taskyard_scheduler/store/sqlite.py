@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from typing_extensions import override
 
@@ -140,7 +141,7 @@ class SqliteDialect(Dialect):
 
     @override
     def translate(self, raised: Exception) -> StoreError | None:
-        origin = raised.orig if isinstance(raised, sa.exc.DBAPIError) else raised
+        origin = raised.orig if isinstance(raised, DBAPIError) else raised
         code = getattr(origin, "sqlite_errorcode", None)
         if code is None:
             # Raised by the driver before SQLite saw anything, as for a value of a type that it does not know.

@@ -83,6 +83,7 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int:
         """How many rows the last statement wrote."""
+        ...
 
     def execute(self, text: str | bytes, values: Any = ..., /) -> Any:
         """Runs one statement."""
