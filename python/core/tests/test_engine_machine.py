@@ -141,7 +141,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.reopened: set[str] = set()
         self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
         self.recorded: Counter[tuple[str, str]] = Counter()
-        self.retried: set[str] = set()  # since the last commit
+        self.retried: set[str] = set()  # since the last seal
+        self.retried_in_flight: set[str] = set()
         self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
 
     # Clients.
@@ -325,6 +326,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule()
     def seal(self) -> None:
         self.sealed = self.lab.seal()
+        self.retried_in_flight, self.retried = self.retried, set()
         self._check_dispatch_is_complete()
 
     @precondition(lambda self: self.sealed is not None)
@@ -352,9 +354,9 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(written=st.booleans())
     def crash(self, written: bool) -> None:
         """The leader dies, before or just after the commit in flight was written; nobody was told of it."""
-        if self.sealed is not None and written:
-            self._apply(self.sealed)
-        self.sealed = None
+        batch, self.sealed = self.sealed, None
+        if batch is not None and written:
+            self._apply(batch)
         self.operations.clear()
         self.pinned.clear()
         self.retried.clear()
@@ -377,14 +379,14 @@ class EngineMachine(RuleBasedStateMachine):
         for id, before in self.before.items():
             self._check_row(id, before, tables.instances.get(id))
         self.before = {id: dict(values) for id, values in tables.instances.items()}
-        self.retried.clear()
+        self.retried_in_flight.clear()
 
     def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None) -> None:
         if after is None:
             assert before["run_id"] in self.reopened, "an instance is gone"
             return
         assert after["attempt"] >= before["attempt"]
-        if before["phase"] == ENDED and id not in self.retried:
+        if before["phase"] == ENDED and id not in self.retried_in_flight:
             assert after == before, "an ended instance has changed"
         if after["attempt"] == before["attempt"] and before["token"]:
             assert after["token"] in ("", before["token"])

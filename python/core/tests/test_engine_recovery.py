@@ -28,17 +28,19 @@ steps = st.lists(
 )
 
 
-def play(script: list[tuple[str, int, int]], recover_at: set[int]) -> list[tuple[Any, ...]]:
-    """Plays a script, with new leaders at these steps; returns how every instance stands at the end."""
+def play(script: list[tuple[str, int, int]], pauses: set[int], *, recover: bool) -> list[tuple[Any, ...]]:
+    """Plays a script, with new leaders in its pauses or without; returns how every instance stands at the end."""
     lab = Lab()
     lab.plan("wf", [("a", [], {"retry": retrying(1)}), ("b", ["a"], {"rule": "all_done"}), ("c", ["a"], {})])
     worker = lab.worker(slots=4)
     ids: list[str] = []
     for n, (what, pick, status) in enumerate(script):
-        if n in recover_at:
-            lab.recover()
-            worker.hello()
-            lab.settle()
+        if n in pauses:
+            lab.now += 1  # ids of two leaders within one millisecond have no order
+            if recover:
+                lab.recover()
+                worker.hello()
+                lab.settle()
         perform(lab, ids, what, pick, status)
         worker.start(*[id for id in worker.held if lab.state(id) == S.ASSIGNED])
         lab.settle()
@@ -69,11 +71,9 @@ def perform(lab: Lab, ids: list[str], what: str, pick: int, status: int) -> None
 
 
 @settings(max_examples=150)
-@given(script=steps, recover_at=st.sets(st.integers(0, 24), min_size=1, max_size=4))
-def test_a_history_with_new_leaders_ends_like_one_without(
-    script: list[tuple[str, int, int]], recover_at: set[int]
-) -> None:
-    assert play(script, recover_at) == play(script, set())
+@given(script=steps, pauses=st.sets(st.integers(0, 24), min_size=1, max_size=4))
+def test_a_history_with_new_leaders_ends_like_one_without(script: list[tuple[str, int, int]], pauses: set[int]) -> None:
+    assert play(script, pauses, recover=True) == play(script, pauses, recover=False)
 
 
 def test_what_was_not_committed_never_was() -> None:
