@@ -12,6 +12,9 @@ from taskyard_client.errors import ClientClosed
 
 T = TypeVar("T")
 
+NOTICE_S = 0.5
+"""A signal that comes just before a thread blocks is noticed only when it wakes: so it wakes so often, in seconds."""
+
 
 class LoopThread:
     """Runs coroutines for threads that wait for them. Any thread may call; the loop's own must not.
@@ -45,7 +48,7 @@ class LoopThread:
         try:
             # All of it within the try: an interrupt may come between any two lines.
             self._loop.call_soon_threadsafe(self._start, work, done)
-            return done.result()
+            return _result(done)
         finally:
             done.cancel()  # only does something when the caller was interrupted
 
@@ -86,6 +89,15 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _result(done: Future[T]) -> T:
+    while True:
+        try:
+            return done.result(NOTICE_S)
+        except TimeoutError:
+            if done.done():  # it is the work's own
+                return done.result()
 
 
 async def _carry(work: Coroutine[Any, Any, T], done: Future[T]) -> None:
