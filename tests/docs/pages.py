@@ -1,6 +1,6 @@
 """Reads Markdown pages: their fenced blocks with what is said of them after the language.
 
-`sh run` is a command line to be run; `file=NAME` is a file to be written; `text expect` is what the block before it prints.
+`sh run` is to be run, `file=NAME` to be written to a file, and `text expect` is what the block before it prints.
 """
 
 from __future__ import annotations

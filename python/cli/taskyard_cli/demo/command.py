@@ -37,10 +37,11 @@ def demo(
 ) -> None:
     """Run a real workflow on two workers here: a failure, a killed worker, a report."""
     require("scheduler", "worker")  # what is missing is said before anything starts
+    wanted = Path(report).absolute() if report else None
+    if wanted is not None and not wanted.parent.is_dir():
+        raise CliError(f"there is no directory {wanted.parent} for the report", Exit.NOT_FOUND)
     folder = Path(tempfile.mkdtemp(prefix="taskyard-demo-"))
-    target = Path(report).absolute() if report else folder / REPORT
-    if not target.parent.is_dir():
-        raise CliError(f"there is no directory {target.parent} for the report", Exit.NOT_FOUND)
+    target = wanted or folder / REPORT
     data = folder / "data"
     with Place(data) as place:
         try:

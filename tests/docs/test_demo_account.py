@@ -1,0 +1,134 @@
+"""The demo's judgement of its own run: where the time went, and that it reports what it did not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1.tasks_pb2 import TaskAttempt, TaskError, TaskInstance, TaskStatus
+from taskyard.v1.workflows_pb2 import GetRunResponse, Run, RunState
+from taskyard_cli.demo.account import appendix, events, shortfalls
+from taskyard_cli.demo.history import History, Phases, Step
+
+GOOD, BAD = TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED
+
+
+def at(seconds: float) -> Timestamp:
+    return Timestamp(seconds=int(seconds), nanos=round(seconds % 1 * 1e9))
+
+
+def attempt(number: int, worker: str, sent: float, end: float, kind: str = "") -> TaskAttempt:
+    return TaskAttempt(
+        attempt=number, worker_id=worker, status=BAD if kind else GOOD, assign_time=at(sent), start_time=at(sent + 0.5),
+        end_time=at(end), error=TaskError(kind=kind, message="why") if kind else None,
+    )  # fmt: skip
+
+
+def step(name: str, made: float, queued: float, *attempts: TaskAttempt, needs: tuple[str, ...] = ()) -> Step:
+    task = TaskInstance(
+        status=GOOD, create_time=at(made), queue_time=at(queued), end_time=attempts[-1].end_time
+    )  # fmt: skip
+    return Step(name, task, attempts, needs)
+
+
+def history() -> History:
+    steps = [
+        step("failing", 10, 13, attempt(1, "w1", 11, 12, "HANDLER_ERROR"), attempt(2, "w1", 14, 16)),
+        step("killed", 10, 21, attempt(1, "w2", 12, 20, "WORKER_LOST"), attempt(2, "w1", 22, 23)),
+        step("join", 24, 24, attempt(1, "w1", 25, 27), needs=("failing", "killed")),
+    ]
+    run = Run(run_id="r", workflow="w", state=RunState.RUN_STATE_SUCCEEDED, create_time=at(10), end_time=at(27),
+              steps_total=3, steps_ended=3)  # fmt: skip
+    return History(GetRunResponse(run=run), steps)
+
+
+def report() -> str:
+    topics: dict[str, str] = import_module("pydoc_data.topics").topics
+    parts = [f"### {name}\n\n*Title*\n\nA summary.\n\nKeywords: a, b\n" for name in topics]
+    return "# Index\n\n" + "\n".join(parts)
+
+
+def test_every_moment_of_a_task_is_in_one_phase() -> None:
+    found = history()
+    assert found.phases == Phases(scheduling=1.0 + 5 * 0.5, queued=6.0, running=3.5, lost=8.0, retrying=2.0)
+    # From the moment when each could have been made to its end: 6 s, 13 s, and 4 s after the last of its upstreams.
+    assert found.phases.total == 6 + 13 + 4
+    assert found.seconds == 17
+
+
+def test_it_tells_each_attempt_that_came_to_nothing_in_order() -> None:
+    assert events(history(), "w2") == [
+        "failing failed at attempt 1 on w1 (why); attempt 2 ran on w1",
+        "w2 was killed (kill -9) while it ran killed; attempt 2 ran on w1",
+    ]
+    text = appendix(history(), "w2")
+    assert "| killed | 1 | w2 | WORKER_LOST | 8.0 s |" in text
+    assert "w1 (3 of 4 attempts ended well), w2 (0 of 1 attempts ended well)" in text
+
+
+def test_what_was_shown_is_not_reported() -> None:
+    assert shortfalls(history(), "w2", report()) == []
+
+
+def not_succeeded(found: History) -> None:
+    found.run.run.state = RunState.RUN_STATE_FAILED
+
+
+def never_lost(found: History) -> None:
+    found.steps[1].attempts[0].error.kind = "NEVER_STARTED"
+
+
+def same_worker(found: History) -> None:
+    found.steps[1].attempts[1].worker_id = "w2"
+
+
+def one_worker(found: History) -> None:
+    for each in found.steps:
+        for one in each.attempts:
+            one.worker_id = "w2"
+
+
+def step_missing(found: History) -> None:
+    found.run.run.steps_total = 4
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (not_succeeded, "the run is FAILED"),
+        (never_lost, "lost nothing"),
+        (same_worker, "the work of killed did not go to another worker"),
+        (one_worker, "ran anything"),
+        (step_missing, "not every step succeeded"),
+    ],
+)
+def test_what_was_not_shown_is_reported(spoil: Callable[[History], None], complaint: str) -> None:
+    found = history()
+    spoil(found)
+    assert any(complaint in each for each in shortfalls(found, "w2", report()))
+
+
+def test_a_run_without_the_failure_is_reported() -> None:
+    found = history()
+    found.steps[0].attempts[0].error.kind = "INTERRUPTED"
+    assert shortfalls(found, "w2", report()) == ["no step failed at first and succeeded later"]
+
+
+def test_a_run_without_the_kill_is_reported() -> None:
+    assert shortfalls(history(), "", report())[0] == "no worker was killed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("### with\n", "### without\n", "no keywords for the topic with"),
+        ("### with\n\n*Title*\n\nA summary.", "### with\n\n*Title*", "no summary of the topic with"),
+        ("### with\n\n*Title*\n\nA summary.\n\nKeywords: a, b", "### with\n\nA.\n\nB.\n\nKeywords: ", "no keywords"),
+    ],
+)
+def test_a_report_that_is_not_complete_is_reported(old: str, new: str, complaint: str) -> None:
+    assert old in report()
+    assert any(complaint in each for each in shortfalls(history(), "w2", report().replace(old, new)))

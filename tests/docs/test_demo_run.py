@@ -1,0 +1,88 @@
+"""`taskyard demo` on real processes: what it prints, the report that it leaves, and that it leaves nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "taskyard_cli", "demo"]
+
+
+def environment(folder: Path) -> Mapping[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+    return kept | {"TMPDIR": str(folder)}
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_shows_what_it_says(tmp_path: Path) -> None:
+    done = subprocess.run(
+        COMMAND, env=environment(tmp_path), capture_output=True, text=True, timeout=280, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    victim = re.search(r"kill -9 of (demo-worker-\d), which runs (\w+)", done.stderr)
+    assert victim
+    other = ({"demo-worker-1", "demo-worker-2"} - {victim[1]}).pop()
+    report = Path(re.findall(r"^report\s+(\S+)", done.stdout, re.MULTILINE)[0]).read_text()
+    told = [f"{victim[1]} was killed (kill -9) while it ran {victim[2]}; attempt 2 ran on {other}",
+            "shard_1 failed at attempt 1", "queued for a free slot", "scheduling", "running"]  # fmt: skip
+    for sentence in told:
+        assert sentence in done.stdout
+        assert sentence in report
+    for line in (r"steps +14 of 14", "workers +demo-worker-1 .* demo-worker-2", "wall time +"):
+        assert re.search(line, done.stdout), line
+    topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
+    assert re.findall(r"^### (.*)$", report, re.MULTILINE) == sorted(topics)
+    assert [path.name for path in tmp_path.glob("taskyard-demo-*/*")] == ["report.md"]
+
+
+@pytest.mark.timeout(300)
+def test_kept_it_can_be_looked_at_until_it_is_stopped(tmp_path: Path) -> None:
+    report = tmp_path / "index.md"
+    with subprocess.Popen(
+        [*COMMAND, "--keep", "--report", str(report)], env=environment(tmp_path), text=True, stdout=subprocess.PIPE
+    ) as kept:
+        try:
+            assert kept.stdout is not None
+            told = ""
+            for line in kept.stdout:
+                told += line
+                if "Ctrl-C stops everything" in line:
+                    break
+            looks = re.findall(r"^  taskyard (.*)$", told, re.MULTILINE)
+            data = re.findall(r"TASKYARD_DATA=(\S+)", told)[0]
+            assert len(looks) == 3
+            seen = [
+                subprocess.run(
+                    [*COMMAND[:-1], *look.split()], env={**environment(tmp_path), "TASKYARD_DATA": data},
+                    capture_output=True, text=True, timeout=60, check=True,
+                ).stdout
+                for look in looks
+            ]  # fmt: skip
+            assert "SUCCEEDED" in seen[0]
+            assert seen[1].count("SUCCESS") == 14
+            assert seen[2].count("HEALTHY") == 2
+            kept.send_signal(signal.SIGINT)
+            assert kept.wait(60) == 0
+        finally:
+            kept.kill()
+    assert report.read_text().startswith("# The Python language reference")
+    assert list(tmp_path.glob("taskyard-demo-*")) == []
+
+
+def test_a_report_that_has_no_place_is_refused_at_once(tmp_path: Path) -> None:
+    nowhere = tmp_path / "missing" / "report.md"
+    done = subprocess.run(
+        [*COMMAND, "--report", str(nowhere)], env=environment(tmp_path), capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert done.stderr == f"error: there is no directory {nowhere.parent} for the report\n"
+    assert list(tmp_path.iterdir()) == []

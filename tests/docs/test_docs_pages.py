@@ -1,0 +1,118 @@
+"""The pages against the program: links lead somewhere, commands exist, tables of codes are complete."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from docs.pages import PAGES, ROOT, blocks, without_blocks
+from taskyard_cli.exits import Exit
+from taskyard_cli.main import build
+from taskyard_core.retry import FailureKind
+
+CODES = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", without_blocks(page))
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_the_index_has_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text()
+    assert [page.name for page in PAGES if page.parent.name == "docs" and f"({page.name})" not in text] == ["index.md"]
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Yields the command lines of `taskyard` in a page's shell blocks and running text."""
+    for block in blocks(page):
+        if block.language == "sh":
+            yield from re.findall(r"\btaskyard\b(?: [^\n]+)?", block.text)
+    yield from re.findall(r"`(taskyard(?: [^`…]+)?)`", without_blocks(page))
+
+
+def words_of(command: str) -> list[str]:
+    """Returns the words of a command line up to a comment or to what ends a command in a shell."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return list(itertools.takewhile(lambda word: not set(word) <= set("()<>|&;"), lexer))
+
+
+def wrong(command: str, tree: Any) -> str:
+    """Returns what of a command line the program does not know; empty when it knows all."""
+    words = words_of(command)[1:]
+    while words and (subcommands := getattr(tree, "commands", None)) and not words[0].startswith("-"):
+        name = words.pop(0)
+        if name not in subcommands and name != name.upper():
+            return name
+        tree = subcommands.get(name, tree)
+    if tree.context_settings.get("ignore_unknown_options"):  # its options are the service's own
+        return ""
+    known = {option for parameter in tree.params for option in parameter.opts} | {"--help", "--version"}
+    return next((word for word in words if word.startswith("-") and word.split("=")[0] not in known), "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_exists_with_its_options(page: Path) -> None:
+    tree = typer.main.get_command(build())
+    assert {command: found for command in commands(page) if (found := wrong(command, tree))} == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("taskyard nope", "nope"),
+        ("taskyard submit x --nope", "--nope"),
+        ("taskyard runs nope", "nope"),
+        ("taskyard", ""),
+    ],
+)
+def test_a_wrong_command_is_found(command: str, found: str) -> None:
+    assert wrong(command, typer.main.get_command(build())) == found
+
+
+def codes_of(message: str) -> set[str]:
+    """Returns the codes that the contract lists in the comment of a message's first field."""
+    text = (ROOT / "proto/taskyard/v1/tasks.proto").read_text()
+    body = text.split(f"\nmessage {message} {{", 1)[1].split("= 1;", 1)[0]
+    listed = set(CODES.findall(body.partition("Machine-readable: ")[2]))
+    assert len(listed) > 10
+    return listed
+
+
+def first_cells(page: str, heading: str) -> set[str]:
+    """Returns the words of the first column of the table under a heading."""
+    section = (ROOT / "docs" / page).read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert all(len(cell.strip()) > 3 for row in rows for cell in row.strip("|").split("|")[1:]), "an empty cell"
+    return {word.strip() for row in rows for word in row.split("|")[1].split(",")}
+
+
+def test_every_reason_to_wait_says_what_to_do() -> None:
+    assert first_cells("troubleshooting.md", "Why does my task wait?") == codes_of("WaitReason")
+
+
+def test_every_kind_of_failure_is_explained() -> None:
+    listed = first_cells("troubleshooting.md", "Why did it fail?")
+    assert listed == codes_of("TaskError")
+    assert {kind.value for kind in FailureKind} <= listed
+
+
+def test_every_failure_says_whether_it_is_retried() -> None:
+    section = (ROOT / "docs/concepts.md").read_text().split("\n## Retries\n", 1)[1].split("\n## ", 1)[0]
+    yes, no = (line for line in section.splitlines() if line.startswith("| ") and CODES.match(line, 2))
+    assert {kind for kind in FailureKind if kind.value in yes} == {kind for kind in FailureKind if kind.retryable}
+    assert {kind for kind in FailureKind if kind.value in no} == {kind for kind in FailureKind if not kind.retryable}
+
+
+def test_every_exit_code_is_in_its_table() -> None:
+    assert {str(code.value) for code in Exit} <= first_cells("cli.md", "Exit codes")
