@@ -23,6 +23,7 @@ from taskyard_scheduler.figures import keep_figures
 from taskyard_scheduler.grpc_errors import translate
 from taskyard_scheduler.logs import FileLogStore
 from taskyard_scheduler.logs.port import LogStoreError
+from taskyard_scheduler.logs.tenure import Tenure
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.fleet import FleetService
 from taskyard_scheduler.services.tasks import TaskService
@@ -36,7 +37,7 @@ from taskyard_service.health import Health
 from taskyard_service.http import HttpServer, Reason, probe_routes
 from taskyard_service.identity import TokenVerifier, WeakSecret
 from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
-from taskyard_service.lifecycle import BackgroundTask, Group, signals
+from taskyard_service.lifecycle import BackgroundTask, Group, LoopFailed, signals
 from taskyard_service.logging import adopt_stdlib, make_logger
 from taskyard_service.metrics import Metrics
 from taskyard_service.server import CannotListen, GrpcServer, run
@@ -52,12 +53,19 @@ SERVICES = (
 GC_THRESHOLDS = (50_000, 20, 100)
 """Tens of thousands of live tasks are objects without cycles; at Python's defaults a fifth of the time goes into
 looking through them again and again."""
+SWITCH_INTERVAL_S = 0.0005
+"""The thread that commits asks for the interpreter a few times per transaction; at Python's default it would wait 5 ms
+each time while the event loop is busy."""
 EXIT_SETTINGS = 64
 EXIT_CANNOT_START = 69
+EXIT_FAULT = 70
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Runs a scheduler; returns the exit code: 0 stopped as told, 64 bad settings, 69 could not start."""
+    """Runs a scheduler; returns the exit code.
+
+    0 stopped as told; 64 bad settings; 69 could not start, or not go on; 70 a defect.
+    """
     try:
         settings = SchedulerSettings.load(os.environ if environ is None else environ)
         verifier = TokenVerifier(settings.secret.get_secret_value(), wall_ms)
@@ -65,6 +73,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         print(f"taskyard scheduler: {error}", file=sys.stderr)  # noqa: T201 - before there is a logger
         return EXIT_SETTINGS
     gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run(lambda: serve(settings, verifier))
 
 
@@ -92,6 +101,10 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
     except (CannotListen, StoreError, LogStoreError, OSError) as error:
         log.error("cannot go on", error=str(error))
         return EXIT_CANNOT_START
+    except LoopFailed as error:
+        known = isinstance(error.__cause__, StoreError | LogStoreError | OSError)
+        log.error("cannot go on", error=str(error), exc_info=None if known else error.__cause__)
+        return EXIT_CANNOT_START if known else EXIT_FAULT
     finally:
         await store.close()
 
@@ -103,11 +116,12 @@ async def _serve(
     metrics = Metrics(registry)
     health = Health(SERVICES)
     logs = FileLogStore(settings.folder() / "logs", log)
+    tenure = Tenure(logs, log)
 
     async def leading(now: bool) -> None:
         """The log folder and the health service go with leadership."""
         health.set_serving(False)
-        await (logs.start() if now else logs.stop())
+        await (tenure.begin() if now else tenure.end())
         health.set_serving(now)
 
     kind = settings.election_kind()
