@@ -714,3 +714,40 @@ def test_two_cancels_with_the_same_row_end_a_spilled_task_once(small_head: None)
 @pytest.fixture
 def small_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskyard_core.ready.HEAD_LIMIT", 8)
+
+
+def test_a_lease_and_a_run_timeout_that_end_in_one_leap_leave_the_retrys_delay_alone() -> None:
+    lab = Lab()
+    worker = lab.worker()
+    id = lab.add(run_ms=42_000, retry=retrying(3, 30_000))
+    worker.start(id)
+    lab.settle()
+    lab.jump(100_000)
+    assert (lab.state(id), lab.get(id).error_kind) == (S.PENDING, "WORKER_LOST")
+    assert lab.get(id).not_before == lab.now + 30_000
+
+
+def test_cancel_and_retry_in_one_millisecond_leave_one_entry_in_the_queue() -> None:
+    lab = Lab()
+    id = lab.add()
+    for _ in range(3):
+        lab.cancel(id)
+        lab.retry(id)
+    (queue,) = lab.engine.cluster.queues.values()
+    live = [entry for entry in queue.heap if entry[0] == entry[2].order_key]
+    assert len(live) == len(queue) == 1
+
+
+def test_a_pinned_task_that_spills_is_still_found(small_head: None) -> None:
+    lab = Lab()
+    id = lab.add(priority=10)
+    c = lab.engine.cluster
+    c.pin(id)
+    for _ in range(20):
+        lab.add()
+    assert id not in c.instances
+    found = c.find(id)
+    assert found is not None
+    assert found.state == S.QUEUED
+    c.unpin(id)
+    assert c.find(id) is None
