@@ -12,6 +12,7 @@ from e2e.process import PATIENCE_S, until
 from e2e.site import Site
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_client import (
+    AsyncClient,
     DeadlineExceeded,
     Outcome,
     Overloaded,
@@ -36,17 +37,32 @@ class Load:
         rng: Draws kinds and sizes.
         kinds: Task types to draw from.
         rest: How many tasks may be open at most; more wait.
+        addresses: Of all schedulers; the next one is tried when one cannot answer. Default: the site's.
     """
 
-    def __init__(self, site: Site, rng: random.Random, kinds: Sequence[str] = QUICK, rest: int = 150) -> None:
+    def __init__(
+        self,
+        site: Site,
+        rng: random.Random,
+        kinds: Sequence[str] = QUICK,
+        rest: int = 150,
+        addresses: Sequence[str] = (),
+    ) -> None:
         self.site = site
         self.history = History()
         self._rng = rng
         self._kinds = kinds
         self._rest = rest
-        self._client = site.client(timeout=5)
+        self._clients = [site.client_of(site.token(), address=a, timeout=5) for a in addresses or [site.address]]
         self._stop = False
         self._number = 0
+
+    @property
+    def _client(self) -> AsyncClient:
+        return self._clients[0]
+
+    def _turn(self) -> None:
+        self._clients = [*self._clients[1:], self._clients[0]]
 
     @property
     def accepted(self) -> int:
@@ -93,8 +109,10 @@ class Load:
                         for task in change.tasks:
                             if task.HasField("end_time"):
                                 self.history.ended(task)
-            except (*TRANSIENT, TimeoutError):
-                continue
+            except TRANSIENT:
+                self._turn()
+            except TimeoutError:
+                continue  # to watch what was accepted meanwhile as well
 
     async def reach(self, count: int, of: Callable[[], int] | None = None) -> None:
         """Waits until so many more are accepted (or what `of` counts has grown so much)."""
@@ -125,6 +143,7 @@ class Load:
             try:
                 outcomes = await self._client.submit_many(left)
             except TRANSIENT:
+                self._turn()
                 continue
             left = [task for task, outcome in zip(left, outcomes, strict=True) if not self._take(task, outcome)]
 
