@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.tasks_pb2 import TaskAttempt, TaskError, TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import GetRunResponse, Run, RunState
-from taskyard_cli.demo.account import appendix, events, shortfalls
+from taskyard_cli.demo.account import appendix, events, excerpt, shortfalls
 from taskyard_cli.demo.history import History, Phases, Step
 
 GOOD, BAD = TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED
@@ -132,3 +132,11 @@ def test_a_run_without_the_kill_is_reported() -> None:
 def test_a_report_that_is_not_complete_is_reported(old: str, new: str, complaint: str) -> None:
     assert old in report()
     assert any(complaint in each for each in shortfalls(history(), "w2", report().replace(old, new)))
+
+
+def test_an_excerpt_is_plain_text() -> None:
+    assert (
+        excerpt("### a\n\nno\n\n### b\n\n\\_\\_init\\_\\_\n\nKeywords: x\n\n## End\n\nno\n", "b")
+        == "__init__\nKeywords: x"
+    )
+    assert excerpt("", "b") == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
@@ -12,6 +13,8 @@ from taskyard_cli.durations import show_seconds
 from taskyard_cli.show import run_word
 
 HANDLER_ERROR, WORKER_LOST, NEVER_STARTED = "HANDLER_ERROR", "WORKER_LOST", "NEVER_STARTED"
+
+SCHEDULING = "Scheduling is from a step's end to the making of what follows, and from sending a task to its start:"
 
 
 def events(history: History, killed: str) -> list[str]:
@@ -50,11 +53,11 @@ def workers_line(history: History) -> str:
 
 
 def time_rows(history: History) -> list[tuple[str, str]]:
-    """Returns where the tasks' time went, each kind with its share of all."""
+    """Returns where the tasks' time went, each kind with its share of all; history.Phases says what each means."""
     phases = history.phases
     named = (
         ("queued for a free slot", phases.queued),
-        ("scheduling (upstream ended to queued, sent to started)", phases.scheduling),
+        ("scheduling", phases.scheduling),
         ("running", phases.running),
         ("in attempts that came to nothing", phases.lost),
         ("waiting before a retry", phases.retrying),
@@ -72,7 +75,7 @@ def appendix(history: History, killed: str) -> str:
         "## How this report was made",
         f"Run `{run.run_id}` of `{run.workflow}`, {run_word(run.state)} after {show_seconds(history.seconds)}.",
         "\n".join(f"- {sentence}." for sentence in story),
-        f"The tasks' time, {show_seconds(history.phases.total)} in all, since they run beside each other:",
+        f"The tasks' time, {show_seconds(history.phases.total)} in all, since they run beside each other. {SCHEDULING}",
         "\n".join(["| where it went | time |", "|---|---|", *times]),
         "\n".join(["| step | attempt | worker | status | took |", "|---|---|---|---|---|", *_attempt_rows(history)]),
     ]
@@ -88,8 +91,9 @@ def _attempt_rows(history: History) -> Iterator[str]:
 
 
 def excerpt(report: str, topic: str) -> str:
-    """Returns what the report says of one topic."""
-    return "\n".join(line for line in _sections(report.splitlines()).get(topic, []) if line)
+    """Returns what the report says of one topic, as plain text."""
+    lines = _sections(report.splitlines()).get(topic, [])
+    return re.sub(r"\\(.)", r"\1", "\n".join(filter(None, lines)))
 
 
 def shortfalls(history: History, killed: str, report: str) -> list[str]:
