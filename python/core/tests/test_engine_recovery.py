@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from enginekit import TENANT, Lab, retrying, task
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskyard_core.engine import Standing
@@ -70,7 +70,7 @@ def perform(lab: Lab, ids: list[str], what: str, pick: int, status: int) -> None
         worker.beat()
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(script=steps, pauses=st.sets(st.integers(0, 24), min_size=1, max_size=4))
 def test_a_history_with_new_leaders_ends_like_one_without(script: list[tuple[str, int, int]], pauses: set[int]) -> None:
     assert play(script, pauses, recover=True) == play(script, pauses, recover=False)
