@@ -12,6 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from taskyard_core.engine import Batch, Engine, Event, Standing
 from taskyard_core.engine.events import Heartbeat
 from taskyard_core.engine.recovery import refill, refills
+from taskyard_core.ready import HEAD_LIMIT
 from taskyard_core.records import Row
 from taskyard_core.transitions import WorkerState
 from taskyard_scheduler.clock import Clock
@@ -30,6 +31,12 @@ RETRY_CAP_S = 2.0
 STALL_LIMIT_S = 5.0
 """After so long without a successful commit new submissions are refused, so that they do not pile up in memory."""
 REFILL_ROWS = 2_500
+SLOW_COMMIT_S = 0.05
+"""A commit of so long is taken out of the time that workers have to start what it assigned."""
+CROWD = HEAD_LIMIT * 3 // 4
+"""Tasks waiting in one queue from which on new ones wait for results to make room."""
+WAY_LIMIT_S = 0.25
+WAY_RECENT_S = 0.1
 
 _REFUSED = (Standing.UNKNOWN, Standing.SUPERSEDED)
 
@@ -80,6 +87,8 @@ class Leader:
         self._stalled_since: float | None = None
         self._ended: str | None = None
         self._waiting: dict[asyncio.Future[Any], None] = {}
+        self._turn = asyncio.Event()  # set, and replaced, with each batch that was carried out
+        self._last_result = float("-inf")  # loop time
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -156,6 +165,23 @@ class Leader:
         self._wake.set()
         self._idle.clear()
 
+    async def make_way(self) -> None:
+        """Lets results go before new work while workers eat into a queue that is nearly as long as memory holds.
+
+        What would come on top goes to the database and has to be read back, which costs more than a short wait. Nothing
+        waits when no results come, when a queue is longer than that already, or for longer than WAY_LIMIT_S.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + WAY_LIMIT_S
+        while self._crowded() and loop.time() - self._last_result < WAY_RECENT_S and loop.time() < until:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._turn.wait()
+            self._check_open()
+
+    def _crowded(self) -> bool:
+        return any(queue.live > CROWD and queue.floor is None for queue in self.engine.cluster.queues.values())
+
     def _check_open(self) -> None:
         if self._ended is not None:
             raise Unavailable("NOT_LEADER", f"this scheduler does not lead any more ({self._ended}): try again")
@@ -207,6 +233,7 @@ class Leader:
     async def _commit(self, batch: Batch) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
+        self.engine.committing(batch.changes.revision)
         commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
         await asyncio.sleep(0)  # the store's thread starts now; frames are made meanwhile
         frames = self._encode(batch)
@@ -225,7 +252,12 @@ class Leader:
             commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
         self._stalled_since = None
         self._progress.mark()
-        self._metrics.commit_seconds.observe(loop.time() - started)
+        took = loop.time() - started
+        self.engine.committing(0)
+        if took >= SLOW_COMMIT_S:
+            self.engine.left(batch, self.clock.now())
+            self._arm()
+        self._metrics.commit_seconds.observe(took)
         changes = batch.changes
         self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
         self._carry_out(batch, frames)
@@ -253,9 +285,13 @@ class Leader:
                 future.set_result(value)  # type: ignore[attr-defined]
         self.watches.publish(batch.changes.revision, batch.touched, batch.touched_runs)
         self._count(batch)
+        turn, self._turn = self._turn, asyncio.Event()
+        turn.set()
 
     def _count(self, batch: Batch) -> None:
         self.committed_revision = batch.changes.revision or self.committed_revision
+        if batch.ended:
+            self._last_result = asyncio.get_running_loop().time()
         for tenant, task_type, state, milliseconds in batch.ended:
             self.ended_counts[tenant, state] = self.ended_counts.get((tenant, state), 0) + 1
             self._metrics.observe_task(task_type, STATUS_NAMES[state], milliseconds / 1000)

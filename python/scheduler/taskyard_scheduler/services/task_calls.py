@@ -34,6 +34,7 @@ class TaskCalls:
     async def SubmitTasks(self, request: pb.SubmitTasksRequest, context: Any) -> pb.SubmitTasksResponse:
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
+        await leader.make_way()
         tasks = read_tasks(request, leader.definitions.tasks(tenant))
         leader.admit(len(tasks))
         known = await look_up(leader, "instance", tenant, tasks)
