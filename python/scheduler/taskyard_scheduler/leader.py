@@ -33,6 +33,10 @@ STALL_LIMIT_S = 5.0
 REFILL_ROWS = 2_500
 SLOW_COMMIT_S = 0.05
 """A commit of so long is taken out of the time that workers have to start what it assigned."""
+BATCH_ROWS = 512
+"""Rows in a batch from which on further frames and submissions wait for the next."""
+ROOM_LOOK_S = 1.0
+"""How often who waits for room looks whether the database has stopped answering."""
 CROWD = HEAD_LIMIT * 3 // 4
 """Tasks waiting in one queue from which on new ones wait for results to make room."""
 WAY_LIMIT_S = 0.25
@@ -41,6 +45,8 @@ WAY_RECENT_S = 0.1
 _REFUSED = (Standing.UNKNOWN, Standing.SUPERSEDED)
 
 Remember = Callable[[Any], Row | None]
+_Frames = dict[WorkerStream, list[Any]]
+_Ready = tuple[Batch, _Frames]
 
 
 class Leader:
@@ -87,6 +93,7 @@ class Leader:
         self._stalled_since: float | None = None
         self._ended: str | None = None
         self._waiting: dict[asyncio.Future[Any], None] = {}
+        self._room = asyncio.Event()
         self._turn = asyncio.Event()  # set, and replaced, with each batch that was carried out
         self._last_result = float("-inf")  # loop time
         self._idle = asyncio.Event()
@@ -147,8 +154,7 @@ class Leader:
             ResourceExhausted: the cluster has as many live tasks as it may.
         """
         self._check_open()
-        stalled = self._stalled_since
-        if stalled is not None and asyncio.get_running_loop().time() - stalled > STALL_LIMIT_S:
+        if self._stalled_long():
             raise Unavailable("DATABASE_UNAVAILABLE", "the database does not answer; nothing new is taken: try again")
         limit = self.engine.cluster.limits.pending_limit
         live = self.engine.cluster.live_count()
@@ -171,6 +177,7 @@ class Leader:
         What would come on top goes to the database and has to be read back, which costs more than a short wait. Nothing
         waits when no results come, when a queue is longer than that already, or for longer than WAY_LIMIT_S.
         """
+        await self.room()
         loop = asyncio.get_running_loop()
         until = loop.time() + WAY_LIMIT_S
         while self._crowded() and loop.time() - self._last_result < WAY_RECENT_S and loop.time() < until:
@@ -178,6 +185,23 @@ class Leader:
                 async with asyncio.timeout_at(until):
                     await self._turn.wait()
             self._check_open()
+
+    async def room(self) -> None:
+        """Returns when the batch that is being gathered takes more.
+
+        So a batch stays small enough that the next is gathered, and the one before carried out, while it is written.
+        """
+        cluster = self.engine.cluster
+        while len(cluster.new) + len(cluster.dirty) >= BATCH_ROWS and self._ended is None and not self._stalled_long():
+            self._room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_LOOK_S):
+                    await self._room.wait()
+        self._check_open()
+
+    def _stalled_long(self) -> bool:
+        stalled = self._stalled_since
+        return stalled is not None and asyncio.get_running_loop().time() - stalled > STALL_LIMIT_S
 
     def _crowded(self) -> bool:
         return any(queue.live > CROWD and queue.floor is None for queue in self.engine.cluster.queues.values())
@@ -216,27 +240,47 @@ class Leader:
             self._end(reason)
 
     async def _drain(self) -> None:
-        """Commits batch after batch until there is nothing to write, to send or to read back."""
+        """Commits batch after batch until there is nothing to write, to send or to read back.
+
+        A batch is carried out while the next is already being written, so that neither the store nor the loop waits
+        for the other.
+        """
+        committed: _Ready | None = None
         while True:
-            batch = self.engine.seal()
-            self._arm()
-            empty = False
-            if batch.changes.revision:
-                await self._commit(batch)
+            batch = self._seal()
+            commit = self._begin(batch) if batch.changes.revision else None
+            if commit is not None:
+                await asyncio.sleep(0)  # the store's thread starts now; all that follows happens meanwhile
+            if committed is not None:
+                self._carry_out(*committed)
+                committed = None
+            if commit is not None:
+                committed = (batch, await self._finish(batch, commit, self._encode(batch)))
+                if not self._wants_refill():
+                    continue
+                self._carry_out(*committed)
+                committed = None
             elif batch.answers or batch.frames or batch.closes:
                 self._carry_out(batch, self._encode(batch))
-            else:
-                empty = True
-            if not await self._refill() and empty:
+            elif not self._wants_refill():
                 return
+            await self._refill()
 
-    async def _commit(self, batch: Batch) -> None:
+    def _seal(self) -> Batch:
+        """Closes the batch that has been gathered; who waited for room in it has room in the next."""
+        batch = self.engine.seal()
+        self._arm()
+        self._room.set()
+        return batch
+
+    def _begin(self, batch: Batch) -> asyncio.Future[None]:
+        self.engine.committing(batch.changes.revision)
+        return asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+
+    async def _finish(self, batch: Batch, commit: asyncio.Future[None], frames: _Frames) -> _Frames:
+        """Waits for a commit, repeating it until it has happened; returns the frames that may then be sent."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        self.engine.committing(batch.changes.revision)
-        commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
-        await asyncio.sleep(0)  # the store's thread starts now; frames are made meanwhile
-        frames = self._encode(batch)
         delay = RETRY_FIRST_S
         while True:
             try:
@@ -260,21 +304,21 @@ class Leader:
         self._metrics.commit_seconds.observe(took)
         changes = batch.changes
         self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
-        self._carry_out(batch, frames)
+        return frames
 
-    def _drop(self, batch: Batch, error: RowsRefused) -> dict[WorkerStream, list[Any]]:
+    def _drop(self, batch: Batch, error: RowsRefused) -> _Frames:
         for row in error.rows:
             self._log.error("the database refused a row", kind=row.kind, key=row.key, reason=row.reason)
             self.engine.drop_refused(batch, row.kind, row.key, row.reason)
         return self._encode(batch)
 
-    def _encode(self, batch: Batch) -> dict[WorkerStream, list[Any]]:
+    def _encode(self, batch: Batch) -> _Frames:
         return {
             stream: frame(outgoing, self._lease_ms, self._grace_ms)  # type: ignore[misc]
             for stream, outgoing in batch.frames.items()
         }
 
-    def _carry_out(self, batch: Batch, frames: dict[WorkerStream, list[Any]]) -> None:
+    def _carry_out(self, batch: Batch, frames: _Frames) -> None:
         for stream, ready in frames.items():
             stream.send(ready)
             self._metrics.frames_sent.inc(len(ready))
@@ -298,9 +342,11 @@ class Leader:
         for key in batch.ended_runs:
             self.run_ended_counts[key] = self.run_ended_counts.get(key, 0) + 1
 
-    async def _refill(self) -> bool:
-        """Reads back what waits in the database alone, where there is room for it; returns whether it read."""
-        read = False
+    def _wants_refill(self) -> bool:
+        return any(queue.wants_refill() for queue in self.engine.cluster.queues.values())
+
+    async def _refill(self) -> None:
+        """Reads back what waits in the database alone, where there is room for it."""
         for queue in refills(self.engine.cluster):
             order, id = queue.floor or (0, "")
             after = (order, id[:-1])  # a prefix sorts before the id itself: the floor's own row is read too
@@ -312,8 +358,6 @@ class Leader:
                 asyncio.get_running_loop().call_later(1.0, self._kick)
                 continue
             refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
-            read = True
-        return read
 
     # Time.
 
@@ -350,6 +394,7 @@ class Leader:
         for worker in self.engine.cluster.fleet.workers.values():
             if isinstance(worker.stream, WorkerStream):
                 worker.stream.close("NOT_LEADER")
+        self._room.set()
         self.watches.end_all("NOT_LEADER")
         for future in list(self._waiting):
             if not future.done():

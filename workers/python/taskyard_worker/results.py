@@ -40,7 +40,7 @@ class KeptResults:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self._kept: dict[str, tuple[int, TaskResult]] = {}
+        self._kept: dict[str, tuple[int, TaskResult, int]] = {}
         self._last = 0
         self._saved = 0
 
@@ -54,7 +54,7 @@ class KeptResults:
 
     def __iter__(self) -> Iterator[TaskResult]:
         """Iterate over the results, oldest first."""
-        return (result for _, result in self._kept.values())
+        return (result for _, result, _ in self._kept.values())
 
     def tokens(self) -> Iterator[str]:
         """Iterate over the attempts' tokens, oldest first."""
@@ -64,14 +64,20 @@ class KeptResults:
         """Take over what an earlier life left in the spool; return how many results that is."""
         for result in self._spool.replay():
             self._last += 1
-            self._kept[result.attempt_token] = (self._last, result)
+            self._kept[result.attempt_token] = (self._last, result, 0)
         self._saved = self._last
         return len(self._kept)
 
-    def keep(self, token: str, result: TaskResult) -> None:
-        """Keep a new result, in memory until `save`."""
+    def keep(self, token: str, result: TaskResult, stream: int = 0) -> None:
+        """Keep a new result, in memory until `save`. `stream`: number of the one that brought its assignment."""
         self._last += 1
-        self._kept[token] = (self._last, result)
+        self._kept[token] = (self._last, result, stream)
+
+    def brought_again(self, token: str, stream: int) -> bool:
+        """Note which stream brought a kept result's assignment; return whether it was another one before."""
+        number, result, before = self._kept[token]
+        self._kept[token] = (number, result, stream)
+        return before != stream
 
     def save(self, frame: AssignTaskRequest) -> None:
         """Write a frame of results, which were kept in the order of the frames, to the spool."""
@@ -80,7 +86,7 @@ class KeptResults:
 
     def saved(self) -> list[TaskResult]:
         """Return the results that have been written; the others come with a frame of their own."""
-        return [result for number, result in self._kept.values() if number <= self._saved]
+        return [result for number, result, _ in self._kept.values() if number <= self._saved]
 
     def acknowledge(self, acks: Sequence[ResultAck]) -> list[str]:
         """Forget the results that the scheduler has dealt with; return tokens that were not kept."""

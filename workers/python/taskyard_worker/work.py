@@ -125,21 +125,26 @@ class Work:
         yield from self._running
         yield from self._results.tokens()
 
-    def renewed(self, tokens: Iterable[str], since: float) -> None:
+    def renewed(self, tokens: Iterable[str], since: float, lost: Sequence[str] = ()) -> None:
         """Note that a heartbeat sent at `since` (loop time) with these tokens was answered: their leases run anew.
 
-        An exclusive attempt starts only now: how long its assignment was on the way, nobody knows.
+        But for those that the answer calls lost: they are no attempts of this worker any more, and what runs under them
+        stops. An exclusive attempt starts only now: how long its assignment was on the way, nobody knows.
         """
+        for token in lost:
+            attempt = self._running.get(token)
+            if attempt is not None:
+                self._stop(attempt, StopCause.FENCED, DEFAULT_GRACE_S)
         if self._exclusive:
-            self._renew_exclusive(tokens, since)
+            self._renew_exclusive(tokens, since, frozenset(lost))
 
-    def _renew_exclusive(self, tokens: Iterable[str], since: float) -> None:
+    def _renew_exclusive(self, tokens: Iterable[str], since: float, lost: frozenset[str]) -> None:
         isolation, elapsed = self._isolation, self.loop.time() - since
         if isolation is None:
             return
         for token in tokens:
             attempt = self._exclusive.get(token)
-            if attempt is None:
+            if attempt is None or token in lost:
                 continue
             isolation.renew(token, attempt.assignment.lease_ms / 1000 - elapsed)
             self._release(attempt)
@@ -189,19 +194,23 @@ class Work:
             self._runner.dispatch(starting)
 
     def _seen_again(self, token: str) -> None:
-        """Count an assignment that is held already when the scheduler repeats it on a new stream."""
-        attempt = self._running.get(token)
-        if attempt is None or attempt.stream != self._stream:
+        """Count an assignment that is held already when it is the first of its kind on this stream."""
+        attempt, stream = self._running.get(token), self._stream
+        if attempt is None:
+            new = self._results.brought_again(token, stream)
+        else:
+            new = attempt.stream != stream
+            attempt.stream = stream
+        if new:
             self._received += 1
             self._wake()
-        if attempt is not None:
-            attempt.stream = self._stream
 
     def _take_exclusive(self, assignment: TaskAssignment, token: str, handler: Handler) -> None:
         """Run an attempt where it can be killed, once a heartbeat has confirmed its lease."""
         if self._isolation is None or not (handler.killable or can_be_isolated(handler)):
             text = "an exclusive task needs a handler that can run in a process of its own"
-            self._result(assignment.task_id, token, Outcome(TASK_STATUS_REJECTED, error=text, kind="NOT_ISOLATED"))
+            refusal = Outcome(TASK_STATUS_REJECTED, error=text, kind="NOT_ISOLATED")
+            self._result(assignment.task_id, token, refusal, self._stream)
             return
         if not handler.killable:
             handler = replace(handler, mode=Mode.PROCESS, killable=True)
@@ -216,30 +225,34 @@ class Work:
             outcome = Outcome(TASK_STATUS_INTERRUPTED, error="the worker stops")
         else:
             outcome = unknown_type(assignment.task_type)
-        self._result(assignment.task_id, token, outcome)
+        self._result(assignment.task_id, token, outcome, self._stream)
 
     def _answered(self, assignment: TaskAssignment, token: str) -> bool:
         """Answer an assignment from memory, if its key is in there; return whether it was."""
         first = self._keys.find(assignment.tenant, assignment.idempotency_key)
         if first is None:
             return False
-        self._result(assignment.task_id, token, Outcome(TASK_STATUS_SUCCESS, first))
+        self._result(assignment.task_id, token, Outcome(TASK_STATUS_SUCCESS, first), self._stream)
         return True
 
     def _cancel(self, order: CancelAttempt) -> None:
         cause = _CAUSES.get(order.reason, StopCause.CANCELLED)
         attempt = self._running.get(order.attempt_token)
         if attempt is not None:
-            text = {
-                StopCause.TIMEOUT: "the task ran out of time",
-                StopCause.FENCED: "another attempt takes its place",
-            }.get(cause, "the task was cancelled")
-            self._stopper.stop(attempt, Stop(cause, text, order.grace_ms / 1000))
-            self._release(attempt)
+            self._stop(attempt, cause, order.grace_ms / 1000)
         elif order.attempt_token not in self._results and cause is not StopCause.FENCED:
             # Nothing of the kind runs here, which is what the scheduler wants to hear.
             status = TASK_STATUS_TIMEOUT if cause is StopCause.TIMEOUT else TASK_STATUS_CANCELLED
-            self._result(order.task_id, order.attempt_token, Outcome(status, error="the attempt does not run here"))
+            answer = Outcome(status, error="the attempt does not run here")
+            self._result(order.task_id, order.attempt_token, answer, stream=0)
+
+    def _stop(self, attempt: Attempt, cause: StopCause, grace_s: float) -> None:
+        text = {
+            StopCause.TIMEOUT: "the task ran out of time",
+            StopCause.FENCED: "another attempt takes its place",
+        }.get(cause, "the task was cancelled")
+        self._stopper.stop(attempt, Stop(cause, text, grace_s))
+        self._release(attempt)
 
     def _checkpoint_acknowledged(self, ack: CheckpointAck) -> None:
         attempt = self._running.get(ack.attempt_token)
@@ -357,7 +370,7 @@ class Work:
         elif outcome.status == TASK_STATUS_SUCCESS and assignment.idempotency_key:
             self._keys.remember(assignment.tenant, assignment.idempotency_key, outcome.output_json)
         self._metrics.observe(assignment.task_type, outcome.status, seconds)
-        self._result(assignment.task_id, token, outcome, int(seconds * 1000))
+        self._result(assignment.task_id, token, outcome, attempt.stream, int(seconds * 1000))
 
     def write_log(self, attempt: Attempt, stream: str, level: str, lines: Sequence[str]) -> None:
         """Append to an attempt's log. From any thread."""
@@ -369,11 +382,11 @@ class Work:
         """Send the attempt's reports with the next frame."""
         self._outbox.reports_changed(attempt)
 
-    def _result(self, task_id: str, token: str, outcome: Outcome, duration_ms: int = 0) -> None:
+    def _result(self, task_id: str, token: str, outcome: Outcome, stream: int, duration_ms: int = 0) -> None:
         result = self._outbox.add_result(
             task_id, token, outcome.status, outcome.output_json, outcome.error, outcome.kind, duration_ms
         )
-        self._results.keep(token, result)
+        self._results.keep(token, result, stream)
         self.all_acknowledged.clear()
 
     def _note_acknowledged(self) -> None:

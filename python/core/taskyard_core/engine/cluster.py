@@ -76,6 +76,7 @@ class Cluster:
         self.kept: dict[str, Instance] = {}  # pinned ones that are in no other place
         self.kept_runs: dict[str, LiveRun] = {}
         self.batch = Batch()
+        self.committing = 0  # revision of the commit under way: its assignments have not left; 0: none is
         self.epochs = 0
         self.observe: Callable[[str, int, int], None] | None = None  # (machine, from, to), for tests
 

@@ -6,7 +6,7 @@ been committed. Time is what each call says: Unix milliseconds that never step b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from taskyard_core.engine import attempts, dispatch, recovery, retries, runs, seal, sessions, submit, timing
 from taskyard_core.engine.cluster import Cluster, Limits
@@ -100,9 +100,25 @@ class Engine:
         dispatch.dispatch(self.cluster)
         return seal.seal(self.cluster)
 
+    def committing(self, revision: int) -> None:
+        """Notes that the batch of this revision is being committed; 0 that it is, and that nothing else is."""
+        self.cluster.committing = revision
+
+    def left(self, batch: Batch, now_ms: int) -> None:
+        """Counts the time to start afresh for the attempts of a batch whose commit took long."""
+        self._at(now_ms)
+        timing.left(self.cluster, batch)
+
     def drop_refused(self, batch: Batch, kind: str, key: tuple[str, ...], reason: str) -> None:
         """Takes a row that the database refused out of a sealed batch."""
         seal.drop_refused(self.cluster, batch, kind, key, reason)
+
+    def lost_tokens(self, worker_id: str, tokens: Iterable[str]) -> list[str]:
+        """Returns which of the tokens that a worker's heartbeat lists are no live attempts of it, once that is handled.
+
+        Not an answer that waits for a commit: to stop an attempt that this leader has given up is right in any case.
+        """
+        return sessions.lost_tokens(self.cluster, worker_id, tokens)
 
     def explain(self, task_id: str, now_ms: int) -> list[WaitReason] | None:
         """Returns why a live instance has not ended; None for one that is not in memory."""

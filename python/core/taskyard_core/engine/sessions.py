@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from taskyard_core.engine import attempts
@@ -16,7 +16,7 @@ from taskyard_core.engine.events import (
     WorkerFrame,
 )
 from taskyard_core.fleet import Worker
-from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT
+from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT, Instance
 from taskyard_core.transitions import WorkerState
 
 EPOCH_BITS = 32
@@ -104,6 +104,8 @@ def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> No
     for instance in list(worker.attempts.values()):
         if listed.get(instance.id) != instance.token:
             attempts.lost(c, instance, f"worker {worker.id} came back without it")
+        elif lapsed(c, instance):
+            attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
     for task_id, token in held:
         known = c.instances.get(task_id)
         if known is None or known.token != token or known.worker_id != worker.id:
@@ -161,11 +163,27 @@ def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
     tokens = set(event.tokens)
     until = c.now + c.limits.lease_ms
     for instance in worker.attempts.values():
-        if instance.token in tokens:
+        if instance.token in tokens and not lapsed(c, instance):
             instance.lease_until = until  # the worker takes the answer for a renewal, so it is one
             if instance.fencing:
                 c.order_stop(instance, "fenced")
     return verdict
+
+
+def lapsed(c: Cluster, instance: Instance) -> bool:
+    """Tells whether the lease of an exclusive attempt is over, though its timer has not fired yet.
+
+    It is not renewed then: a leader that was stopped meanwhile may have a follower that has started another.
+    """
+    return instance.policy.exclusive and instance.lease_until <= c.now
+
+
+def lost_tokens(c: Cluster, worker_id: str, tokens: Iterable[str]) -> list[str]:
+    """Returns which of the tokens that a worker lists are no live attempts of it."""
+    worker = c.fleet.workers.get(worker_id)
+    held = () if worker is None else worker.attempts.values()
+    live = {instance.token for instance in held if not lapsed(c, instance)}
+    return [token for token in tokens if token not in live]
 
 
 def heard(c: Cluster, worker: Worker) -> None:

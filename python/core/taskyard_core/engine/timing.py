@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskyard_core.engine import attempts, sessions
 from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.effects import Batch
 from taskyard_core.fleet import LEASE, SILENCE
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
 
@@ -51,9 +52,23 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
 
 def _start_due(c: Cluster, instance: Instance) -> None:
     """The start was not acknowledged. An exclusive attempt is waited for until it cannot be alive any more."""
+    if instance.revision == c.committing:
+        c.timers.arm(instance.id, c.now + instance.policy.start_ms)  # it has not left yet, so nobody is late
+        return
     c.order_stop(instance, "fenced")
     why = f"worker {instance.worker_id} did not start it within {instance.policy.start_ms} ms"
     if instance.policy.exclusive and c.now < instance.lease_until:
         instance.fencing = True
         return
     attempts.never_started(c, instance, why)
+
+
+def left(c: Cluster, batch: Batch) -> None:
+    """A batch whose commit took long has left only now: its attempts have their whole time to be started."""
+    for outgoing in batch.frames.values():
+        for instance, token in outgoing.assignments:
+            if instance.token == token and instance.state == ASSIGNED:
+                deadline = c.now + instance.policy.start_ms
+                if instance.policy.total_ms:
+                    deadline = min(deadline, instance.created_at + instance.policy.total_ms)
+                c.timers.arm(instance.id, deadline)
