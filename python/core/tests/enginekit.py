@@ -186,6 +186,7 @@ class FakeWorker:
     checkpoints: list[int] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     refused: str = ""
+    lost: list[str] = field(default_factory=list)  # as the last heartbeat's answer says
 
     def register(self) -> FakeWorker:
         """Opens a new session."""
@@ -227,9 +228,13 @@ class FakeWorker:
         return result
 
     def beat(self, *ids: str) -> Standing:
-        """Sends a heartbeat that lists these attempts, or all that are held."""
-        tokens = [self.held[id] for id in (ids or self.held)]
-        return self.lab.handle(Heartbeat(self.id, self.epoch, tokens + list(self.spool)))
+        """Sends a heartbeat that lists these attempts, or all that are held; gives up what the answer calls lost."""
+        tokens = [self.held[id] for id in (ids or self.held)] + list(self.spool)
+        verdict = self.lab.handle(Heartbeat(self.id, self.epoch, tokens))
+        if verdict in (Standing.GOOD, Standing.NO_STREAM):
+            self.lost = self.lab.engine.lost_tokens(self.id, tokens)
+            self.held = {id: token for id, token in self.held.items() if token not in self.lost}
+        return verdict
 
     def checkpoint(self, id: str, number: int, data: str) -> None:
         """Reports a checkpoint."""

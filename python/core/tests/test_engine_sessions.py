@@ -275,6 +275,65 @@ def test_a_lease_that_is_not_renewed_ends_the_attempt_and_spends_a_retry() -> No
     assert worker.cancels[-1].reason == "fenced"
 
 
+def test_a_heartbeat_names_the_attempts_that_are_no_longer_the_workers() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=4)
+    kept, ended, given_up = lab.add(), lab.add(), lab.add(retry=retrying(1))
+    worker.start(kept, given_up)
+    tokens = dict(worker.held)
+    for _ in range(6):
+        lab.wait(10_000)
+        worker.beat(kept)
+        assert worker.lost == []
+    assert lab.get(given_up).error_kind == "WORKER_LOST"
+    worker.held = dict(tokens)  # the order to stop it was lost
+    lab.engine.seal()
+    worker.finish(ended)
+    worker.beat()
+    assert worker.lost == [tokens[given_up], tokens[ended]], "ended, though its result is not acknowledged yet"
+    assert list(worker.held) == [kept]
+
+
+def test_a_token_of_another_worker_or_of_nobody_is_lost() -> None:
+    lab = Lab()
+    first, second = lab.worker("w1"), lab.worker("w2")
+    lab.add(), lab.add()
+    (token,) = first.held.values()
+    for given in (token, "made up", ""):
+        assert lab.engine.lost_tokens("w2", [given]) == [given]
+    assert lab.engine.lost_tokens("w1", [token]) == []
+    assert lab.engine.lost_tokens("unknown", [token]) == [token]
+    assert second.beat() == Standing.GOOD
+    assert second.lost == []
+
+
+def test_an_exclusive_lease_that_is_over_is_not_renewed_before_its_timer_fires() -> None:
+    """As in a leader that was stopped: a follower may have taken over and started another attempt."""
+    lab = Lab()
+    worker = lab.worker(slots=2)
+    alone, other = lab.add(exclusive=True), lab.add()
+    worker.start(alone, other)
+    lab.settle()
+    lab.now += 60_000
+    token = worker.held[alone]
+    worker.beat()
+    assert worker.lost == [token]
+    assert list(worker.held) == [other]
+
+
+def test_an_exclusive_lease_that_is_over_is_not_renewed_by_a_hello() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=2)
+    id = lab.add(exclusive=True, retry=retrying(1))
+    worker.start(id)
+    lab.settle()
+    lab.now += 60_000
+    worker.hello()
+    lab.settle()
+    assert (lab.state(id), lab.get(id).error_kind) == (S.FAILED, "WORKER_LOST")
+    assert worker.held == {}, "fenced"
+
+
 def test_a_heartbeat_renews_only_what_it_lists() -> None:
     lab = Lab()
     worker = lab.worker(slots=2)

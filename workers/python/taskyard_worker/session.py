@@ -290,7 +290,7 @@ class Session:
             if error.unknown_worker:
                 await self.reopen()
         else:
-            self._work.renewed(tokens, since)
+            self._work.renewed(tokens, since, response.lost_tokens)
             if not response.ok and self._stream is not None and self._stream_since < since:
                 self._log.warning("the scheduler does not see this worker's stream; opening another")
                 await self.reopen()

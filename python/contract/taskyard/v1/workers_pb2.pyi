@@ -226,16 +226,24 @@ class HeartbeatResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OK_FIELD_NUMBER: _builtins.int
+    LOST_TOKENS_FIELD_NUMBER: _builtins.int
     ok: _builtins.bool
     """True: the session is good and its stream is open. False: the scheduler sees no stream of this session: open one."""
+    @_builtins.property
+    def lost_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of the listed tokens that are no attempts of this worker any more: it stops what runs under them, as if fenced,
+        and starts none of them. An attempt that has ended may be among them; its result is kept until it is acknowledged.
+        """
+
     def __init__(
         self,
         *,
         ok: _builtins.bool = ...,
+        lost_tokens: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ok", b"ok"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lost_tokens", b"lost_tokens", "ok", b"ok"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -53,7 +53,8 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
         _check_tenant(leader, request.worker_id)
         verdict = leader.handle(read_heartbeat(request))
         _check(verdict, request.worker_id)
-        return pb.HeartbeatResponse(ok=verdict == Standing.GOOD)
+        lost = leader.engine.lost_tokens(request.worker_id, request.attempt_tokens)
+        return pb.HeartbeatResponse(ok=verdict == Standing.GOOD, lost_tokens=lost)
 
     async def AssignTask(
         self, request_iterator: AsyncIterator[pb.AssignTaskRequest], context: Any
@@ -122,6 +123,7 @@ async def _read(leader: Leader, frames: AsyncIterator[pb.AssignTaskRequest], str
     reason = "ENDED"
     try:
         async for frame in frames:
+            await leader.room()
             verdict = leader.handle(read_frame(stream.worker_id, epoch, frame, stream))
             if verdict == Standing.SUPERSEDED:
                 reason = "SESSION_SUPERSEDED"
