@@ -96,6 +96,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
     async def StartRuns(self, request: pb.StartRunsRequest, context: Any) -> pb.StartRunsResponse:
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
+        await leader.make_way()
         for run in request.runs:
             if run.version:
                 await leader.definitions.fetch(tenant, run.workflow, run.version)
