@@ -278,7 +278,7 @@ class Fleet:
     def run_of(self, queue: ReadyQueue, worker: Worker) -> int:
         """Returns how many plain tasks of a queue may go to the chosen worker before another could be less loaded."""
         klass = worker.klass
-        if klass is None or len(queue.classes) > 1 or len(klass.heap) > 1:
+        if klass is None or len(queue.classes) > 1 or klass.size > 1:
             return 1
         return worker.room()
 
