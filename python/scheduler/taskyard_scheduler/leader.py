@@ -322,6 +322,9 @@ class Leader:
         for stream, ready in frames.items():
             stream.send(ready)
             self._metrics.frames_sent.inc(len(ready))
+            for each in ready:
+                if each.assignments:
+                    self._metrics.tasks_per_frame.observe(len(each.assignments))
         for closed, reason in batch.closes:
             closed.close(reason)  # type: ignore[attr-defined]  # every stream given to the engine is a WorkerStream
         for future, value in batch.answers:

@@ -69,7 +69,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
         _check(leader.handle(read_hello(hello, stream)), hello.worker_id)
         leader.handle(read_frame(hello.worker_id, hello.session_epoch, first, stream))
         reader = asyncio.create_task(
-            _read(leader, request_iterator, stream, hello.session_epoch), name=f"stream of {hello.worker_id}"
+            self._read(leader, request_iterator, stream, hello.session_epoch), name=f"stream of {hello.worker_id}"
         )
         try:
             while frames := await stream.take():
@@ -117,21 +117,23 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
             )
         return pb.AppendLogsResponse(acks=acks)
 
-
-async def _read(leader: Leader, frames: AsyncIterator[pb.AssignTaskRequest], stream: WorkerStream, epoch: int) -> None:
-    """Brings the worker's frames to the leader until either end of the stream closes."""
-    reason = "ENDED"
-    try:
-        async for frame in frames:
-            await leader.room()
-            verdict = leader.handle(read_frame(stream.worker_id, epoch, frame, stream))
-            if verdict == Standing.SUPERSEDED:
-                reason = "SESSION_SUPERSEDED"
-                return
-    except Unavailable:
-        reason = "NOT_LEADER"
-    finally:
-        stream.close(reason)
+    async def _read(
+        self, leader: Leader, frames: AsyncIterator[pb.AssignTaskRequest], stream: WorkerStream, epoch: int
+    ) -> None:
+        """Brings the worker's frames to the leader until either end of the stream closes."""
+        reason = "ENDED"
+        try:
+            async for frame in frames:
+                self._scheduler.metrics.frames_received.inc()
+                await leader.room()
+                verdict = leader.handle(read_frame(stream.worker_id, epoch, frame, stream))
+                if verdict == Standing.SUPERSEDED:
+                    reason = "SESSION_SUPERSEDED"
+                    return
+        except Unavailable:
+            reason = "NOT_LEADER"
+        finally:
+            stream.close(reason)
 
 
 async def _end_reader(reader: asyncio.Task[None]) -> None:
