@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from e2e.history import check, executions
 from e2e.load import Load
 from e2e.process import until
@@ -38,6 +40,7 @@ async def test_a_frozen_worker_loses_its_work_and_its_late_result_changes_nothin
     assert (await client.get_task(handle.id)).task == told.task
 
 
+@pytest.mark.long
 async def test_a_worker_frozen_under_load_loses_nothing(site: Site, rng: random.Random) -> None:
     await site.start_scheduler(settings={"TASKYARD_WORKER_SILENCE_S": "2", "TASKYARD_LEASE_S": "5"})
     frozen = await site.start_worker("frozen")

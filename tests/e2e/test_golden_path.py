@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +105,8 @@ async def _ended(site: Site, task_id: str, status: int) -> bool:
 
 async def test_cancel_stops_what_runs_and_what_waits(shared_site: Site) -> None:
     client = shared_site.client()
-    for task_type, input in [("sleep", {"seconds": 3600}), ("shell", {"command": "sleep 3600"})]:
+    inputs: dict[str, dict[str, Any]] = {"sleep": {"seconds": 3600}, "shell": {"command": "sleep 3600"}}
+    for task_type, input in inputs.items():
         running = await client.submit(task_type, input)
         await until(lambda id=running.id: _ended(shared_site, id, tasks.TASK_STATUS_RUNNING))  # type: ignore[misc]
         assert await running.cancel("no longer wanted") in (
@@ -181,6 +184,16 @@ async def test_logs_of_all_attempts_are_followed(shared_site: Site) -> None:
     assert said == [(n, f"attempt {n} of 3") for n in (1, 2, 3)]
     first = [line.attempt async for line in handle.logs(attempt=1)]
     assert set(first) == {1}
+
+
+async def test_logs_of_what_ended_long_ago_are_not_waited_for(shared_site: Site) -> None:
+    client = shared_site.client()
+    handle = await client.submit("flaky", {"number": 1, "failures": 2}, retry=AT_ONCE)
+    await handle.wait(60)
+    slow = [line async for line in handle.logs(follow=True)]  # until the lines have settled
+    begun = time.monotonic()
+    assert [line async for line in handle.logs(follow=True)] == slow
+    assert time.monotonic() - begun < 1.9
 
 
 async def test_a_checkpoint_survives_to_the_next_attempt(shared_site: Site) -> None:

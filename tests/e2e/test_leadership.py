@@ -6,6 +6,7 @@ import json
 import random
 
 import grpc
+import pytest
 from servers import free_port
 
 from e2e.history import check
@@ -128,6 +129,7 @@ async def _ended(site: Site, pair: Pair, task_id: str) -> bool:
     return (await other.get_task(task_id)).task.HasField("end_time")
 
 
+@pytest.mark.long
 async def test_leaders_change_under_load(maria_site: Site, rng: random.Random) -> None:
     """kill -9, SIGSTOP and SIGTERM of whoever leads, with a worker at each scheduler."""
     site, pair = maria_site, Pair(maria_site)

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from e2e.history import check
 from e2e.load import Load
 from e2e.process import Process
 from e2e.site import Site
 
-KILLS = 3
 
-
-async def kill_and_restart(site: Site, load: Load, rng: random.Random, scheduler: Process) -> None:
-    for _ in range(KILLS):
+async def kill_and_restart(site: Site, load: Load, rng: random.Random, scheduler: Process, kills: int) -> None:
+    for _ in range(kills):
         await load.reach(rng.randint(1, 120), rng.choice([lambda: load.accepted, lambda: load.ended]))
         scheduler.kill()
         scheduler = await site.start_scheduler()
     await load.reach(60, lambda: load.ended)
 
 
-async def test_a_scheduler_killed_under_load_loses_nothing(any_site: Site, rng: random.Random) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
+async def test_a_scheduler_killed_under_load_loses_nothing(any_site: Site, rng: random.Random, kills: int) -> None:
     scheduler = await any_site.start_scheduler()
     for _ in range(2):
         await any_site.start_worker()
     load = Load(any_site, rng)
-    await load.during(kill_and_restart(any_site, load, rng, scheduler))
+    await load.during(kill_and_restart(any_site, load, rng, scheduler, kills), within=60 + 30 * kills)
     await check(any_site, load.history)
 
 
+@pytest.mark.long
 async def test_worker_and_scheduler_killed_under_load(any_site: Site, rng: random.Random) -> None:
     scheduler = await any_site.start_scheduler()
     await any_site.start_worker("stays")

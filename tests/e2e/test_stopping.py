@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import signal
 
+import pytest
+
 from e2e.history import check, executions
 from e2e.load import Load
 from e2e.process import until
@@ -37,6 +39,7 @@ async def test_a_draining_worker_hands_back_what_it_cannot_end(site: Site) -> No
         assert (await handle.wait(60)).status == tasks.TASK_STATUS_CANCELLED
 
 
+@pytest.mark.long
 async def test_a_worker_drains_under_load_and_loses_nothing(site: Site, rng: random.Random) -> None:
     await site.start_scheduler()
     await site.start_worker("stays")

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from e2e.process import until
 from e2e.refusals import read, refused
@@ -216,7 +217,7 @@ async def test_what_is_never_started_goes_back_without_spending_a_retry(shared_s
     client = shared_site.client()
     async with raw_worker(shared_site, "raw-idle", "idle") as worker:
         start = tasks_pb2.TaskSubmission(
-            task_type="idle", timeouts=policies_pb2.TimeoutPolicy(start_timeout={"nanos": 200_000_000})
+            task_type="idle", timeouts=policies_pb2.TimeoutPolicy(start_timeout=Duration(nanos=200_000_000))
         )
         [outcome] = await client.submit_many([start])
         assert outcome.handle is not None
@@ -323,7 +324,7 @@ async def test_a_stream_without_hello_is_refused(shared_site: Site) -> None:
 async def test_odd_results_end_the_task_and_are_told(shared_site: Site) -> None:
     client = shared_site.client()
     once = Retry(max_attempts=1)
-    odd = [
+    odd: list[tuple[dict[str, Any], str]] = [
         ({"output_json": "{"}, "RESULT_NOT_STORABLE"),
         ({"output_json": '"' + "x" * 300_000 + '"'}, "OUTPUT_TOO_LARGE"),
         ({"status": 77}, "HANDLER_ERROR"),

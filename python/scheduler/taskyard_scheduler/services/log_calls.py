@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.records import ENDED, INSTANCE_COLUMNS
+from taskyard_core.records import ATTEMPT_COLUMNS, ENDED, INSTANCE_COLUMNS, Row
+from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.logs.wakeups import Subscription
 from taskyard_scheduler.scheduler import Scheduler
@@ -17,10 +18,12 @@ from taskyard_service.identity import current_identity
 
 PAGE_DEFAULT = 1_000
 PAGE_LIMIT = 10_000
-SETTLE_S = 2.0
-"""How long lines are still waited for after the task has ended: results and logs travel apart."""
-_ATTEMPT = INSTANCE_COLUMNS.index("attempt")
-_PHASE = INSTANCE_COLUMNS.index("phase")
+SETTLE_MS = 2_000
+"""How long after an attempt's end its lines are still waited for: results and logs travel apart."""
+_TENANT, _ID, _ATTEMPT, _PHASE, _ENDED_AT = (
+    INSTANCE_COLUMNS.index(name) for name in ("tenant", "id", "attempt", "phase", "ended_at")
+)
+_NUMBER, _ATTEMPT_ENDED_AT = (ATTEMPT_COLUMNS.index(name) for name in ("attempt", "ended_at"))
 
 
 class LogCalls:
@@ -61,20 +64,35 @@ class LogCalls:
                     if watch.ended is not None:
                         raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the stream")
                     row = await stored_instance(leader, tenant, request.task_id)
-                    if attempt < row[_ATTEMPT]:
-                        attempt, after = attempt + 1, -1
-                    elif row[_PHASE] != ENDED:
+                    ended_at = await _ended_at(leader, row, attempt)
+                    if ended_at is None:
                         await changes.wait()
-                    elif not await _more(changes):
+                    elif await _more(changes, ended_at + SETTLE_MS - leader.clock.now()):
+                        continue
+                    elif attempt < row[_ATTEMPT]:
+                        attempt, after = attempt + 1, -1
+                    else:
                         return
             finally:
                 leader.watches.close(watch)
 
 
-async def _more(changes: Subscription) -> bool:
-    """Waits for the last lines of a task that has ended; False when none came."""
+async def _ended_at(leader: Leader, row: Row, attempt: int) -> int | None:
+    """Returns when an attempt ended; None while it may still run or be followed by another."""
+    if attempt >= row[_ATTEMPT]:
+        return int(row[_ENDED_AT]) if row[_PHASE] == ENDED else None
+    for earlier in await leader.store.get_attempts(row[_TENANT], row[_ID]):
+        if earlier[_NUMBER] == attempt:
+            return int(earlier[_ATTEMPT_ENDED_AT])
+    return 0
+
+
+async def _more(changes: Subscription, wait_ms: int) -> bool:
+    """Waits for the last lines of an attempt that has ended; False when none came."""
+    if wait_ms <= 0:
+        return False
     try:
-        async with asyncio.timeout(SETTLE_S):
+        async with asyncio.timeout(wait_ms / 1000):
             await changes.wait()
     except TimeoutError:
         return False
