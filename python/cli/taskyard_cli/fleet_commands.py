@@ -61,9 +61,16 @@ def queues(
         return pb.ListQueuesResponse(queues=found)
 
     page = with_client(address, token, ca, work)
-    columns = ("TYPE", "WAITING", "SINCE", "SELECTOR", "RESOURCES")
+    columns = ("TYPE", "WAITING", "SINCE", "SELECTOR", "RESOURCES", "DEADLINES")
     rows = (
-        (each.task_type, each.waiting, when(each.head_time), each.selector, _resources(each.resources))
+        (
+            each.task_type,
+            each.waiting,
+            when(each.head_time),
+            each.selector,
+            _resources(each.resources),
+            "yes" if each.deadlines else "",
+        )
         for each in page.queues
     )
     answer(page, output, lambda: table(columns, rows, empty="nothing waits"))

@@ -1,7 +1,8 @@
 """Ready queues: what waits for a worker, in order of time and priority, bounded in memory.
 
 A queue holds tasks of one tenant, type, selector and resource shape, so that what no worker can take blocks nothing
-else. Its hot head is in memory; what comes after the head is in SQL only and comes back by refill.
+else. Its hot head is in memory; what comes after the head is in SQL only and comes back by refill. Tasks that have a
+deadline while they wait form queues of their own, which are in memory as a whole: that is where their timers are.
 """
 
 from __future__ import annotations
@@ -31,10 +32,15 @@ def order_key(queued_at: int, priority: int) -> int:
 
 
 def queue_key(task_type: str, policy: Policy) -> str:
-    """Returns the name of the ready queue within its tenant: the type, and a digest of what narrows the choice."""
-    if not (policy.selector or policy.asks):
+    """Returns the name of the ready queue within its tenant: the type, and a digest of what sets its tasks apart.
+
+    That is what narrows the choice of workers, and whether they have a deadline while they wait.
+    """
+    if not (policy.selector or policy.asks or policy.waits):
         return task_type
     shape = f"{policy.selector}\0{policy.cpu_millis}\0{policy.memory_mb}\0{policy.gpus}"
+    if policy.waits:
+        shape += "\0deadline"
     return f"{task_type}#{blake2b(shape.encode(), digest_size=8).hexdigest()}"
 
 
@@ -42,7 +48,7 @@ class ReadyQueue:
     """The tasks of one shape that wait, smallest key first.
 
     `floor` is the smallest key that may be in SQL and not in memory; None when all is in memory. Everything at or
-    beyond it stays in SQL until `wants_refill`.
+    beyond it stays in SQL until `wants_refill`; of tasks with deadlines only what a leader before this one left there.
     """
 
     __slots__ = (
@@ -72,15 +78,16 @@ class ReadyQueue:
     def push(self, instance: Instance) -> list[Instance]:
         """Adds a QUEUED instance. Returns those that leave memory for it (it itself, perhaps): they are in SQL only."""
         key = (instance.order_key, instance.id)
-        if self.floor is not None and key >= self.floor and not instance.policy.waits:
+        whole = self.policy.waits
+        if self.floor is not None and key >= self.floor and not whole:
             self._spill(key)
             return [instance]
         heappush(self.heap, (*key, instance))
         self.live += 1
         self.head_bytes += _size(instance)
-        if self.live > HEAD_LIMIT or (self.head_bytes > HEAD_BYTES and self.live > 1):
-            return self._shed()
-        return []
+        if whole or (self.live <= HEAD_LIMIT and (self.head_bytes <= HEAD_BYTES or self.live == 1)):
+            return []
+        return self._shed()
 
     def peek(self) -> Instance | None:
         """Returns the first instance that still waits, or None."""
@@ -109,7 +116,7 @@ class ReadyQueue:
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""
-        return self.spilled > 0 and not self.refilling and self.live < HEAD_LIMIT // 2
+        return self.spilled > 0 and not self.refilling and (self.live < HEAD_LIMIT // 2 or self.policy.waits)
 
     def sealed(self) -> None:
         """What was spilled so far is in a commit from now on."""
@@ -149,12 +156,10 @@ class ReadyQueue:
         while kept < len(entries) and kept < HEAD_LIMIT * 3 // 4 and size <= HEAD_BYTES * 3 // 4:
             size += _size(entries[kept][2])
             kept += 1
-        stay = [entry for n, entry in enumerate(entries) if n < kept or _has_deadline(entry[2])]
-        leave = [entry[2] for entry in entries[kept:] if not _has_deadline(entry[2])]
-        self.heap = stay
-        heapify(self.heap)
-        self.live = len(stay)
-        self.head_bytes = sum(_size(entry[2]) for entry in stay)
+        leave = [entry[2] for entry in entries[kept:]]
+        self.heap = entries[:kept]  # sorted, so a heap
+        self.live = kept
+        self.head_bytes = size
         for instance in leave:
             self._spill((instance.order_key, instance.id))
         return leave
@@ -166,8 +171,3 @@ def _waits(entry: tuple[int, str, Instance]) -> bool:
 
 def _size(instance: Instance) -> int:
     return len(instance.params_json) + len(instance.input_json) + 1_000
-
-
-def _has_deadline(instance: Instance) -> bool:
-    """A task with a deadline while it waits stays in memory, where its timer is."""
-    return instance.policy.waits

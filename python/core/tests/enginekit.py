@@ -465,6 +465,8 @@ class Lab:
         for worker in self.workers.values():
             worker.stream = None
         self.refill()
+        while any(queue.wants_refill() for queue in self.engine.cluster.queues.values()):
+            self.refill()  # the shell goes on until there is room for no more
         self.settle()
 
     def _restore_queues(self) -> None:

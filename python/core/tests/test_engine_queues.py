@@ -68,6 +68,50 @@ def test_what_has_a_deadline_stays_where_its_timer_is(small: None) -> None:
     assert {lab.state(id) for id in ids} == {S.TIMEOUT}
 
 
+@pytest.mark.parametrize("deadline", ["queued_ms", "total_ms"])
+def test_a_new_leader_keeps_the_deadlines_of_all_that_waits(small: None, deadline: str) -> None:
+    lab = Lab()
+    others = [lab.add() for _ in range(30)]
+    ids = [lab.add(**{deadline: 60_000 + n}) for n in range(30)]
+    lab.wait(30_000)
+    cancelled = ids.pop(25)
+    lab.cancel(cancelled)
+    lab.now += 10_000
+    lab.recover()
+    late = lab.add(**{deadline: 90_000})
+    assert set(ids) <= set(lab.engine.cluster.instances)
+    assert len(set(others) & set(lab.engine.cluster.instances)) < len(others), "the rest of the others is in SQL"
+    lab.wait(20_028)
+    assert [lab.state(id) for id in ids[-2:]] == [S.TIMEOUT, S.QUEUED]
+    lab.wait(1)
+    assert {lab.state(id) for id in ids} == {S.TIMEOUT}
+    assert sorted(drain(lab, lab.worker(slots=3))) == sorted([*others, late])
+
+
+def test_deadlines_that_pass_while_nobody_leads_are_kept_by_the_next_leader(small: None) -> None:
+    lab = Lab()
+    ids = [lab.add(total_ms=60_000) for _ in range(20)]
+    lab.now += 120_000
+    lab.recover()
+    lab.wait(1)
+    assert {lab.state(id) for id in ids} == {S.TIMEOUT}
+
+
+def test_a_cancel_of_what_is_not_read_back_yet_leaves_no_other_behind(small: None) -> None:
+    lab = Lab()
+    ids = [lab.add(total_ms=60_000) for _ in range(20)]
+    lab.engine = lab._engine(2)
+    lab.engine.begin(lab.now)
+    lab._restore_queues()
+    lab.cancel(ids[-1])
+    lab.refill(4)
+    lab.cancel(ids[10])
+    while any(queue.wants_refill() for queue in lab.engine.cluster.queues.values()):
+        lab.refill(4)
+    lab.wait(60_000)
+    assert [lab.state(id) for id in ids] == [S.CANCELLED if n in (10, 19) else S.TIMEOUT for n in range(20)]
+
+
 @given(seed=st.integers(0, 10_000), slots=st.integers(1, 4))
 def test_order_is_kept_across_spills(seed: int, slots: int) -> None:
     rng = random.Random(seed)

@@ -16,19 +16,20 @@ from taskyard_core.records import ASSIGNED, CANCELLED, Instance, Policy
 class QueueMachine(RuleBasedStateMachine):
     """Pushes, pops, drops and refills; the model is a dict of what waits."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(deadlines=st.booleans())
+    def begin(self, *, deadlines: bool) -> None:
         self.limit = ready.HEAD_LIMIT
         ready.HEAD_LIMIT = 6
         self.cluster = Lab().engine.cluster
-        self.queue = ReadyQueue("t", "noop", "noop", Policy())
+        self.new = task(queued_ms=int(deadlines))
+        self.queue = ReadyQueue("t", queue_key("noop", self.new.policy), "noop", self.new.policy)
         self.memory: dict[str, Instance] = {}
         self.sql: dict[str, Instance] = {}  # spilled, committed or not
         self.fresh: set[str] = set()  # spilled since the last commit
 
-    @rule(key=st.integers(0, 20), waits=st.booleans())
-    def push(self, key: int, waits: bool) -> None:
-        instance = make_instance(self.cluster, "t", task(queued_ms=1 if waits and key < 3 else 0))
+    @rule(key=st.integers(0, 20))
+    def push(self, key: int) -> None:
+        instance = make_instance(self.cluster, "t", self.new)
         instance.order_key = key
         self.memory[instance.id] = instance
         for gone in self.queue.push(instance):
@@ -84,6 +85,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(self.queue) == len(self.memory) + len(self.sql)
         assert self.queue.head_bytes == sum(ready._size(i) for i in self.memory.values())
         assert (self.queue.floor is not None) >= bool(self.sql)
+        if self.queue.policy.waits:
+            assert not self.sql, "its timer would be gone"
+        else:
+            assert len(self.memory) <= ready.HEAD_LIMIT
 
     def teardown(self) -> None:
         if hasattr(self, "limit"):
@@ -101,5 +106,10 @@ def test_keys() -> None:
     shapes = {queue_key("noop", policy) for policy in (
         Policy(selector="a=b"), Policy(selector="a=c"), Policy(cpu_millis=1), Policy(memory_mb=1), Policy(gpus=1),
     )}  # fmt: skip
-    assert len(shapes) == 5
+    shapes.add(queue_key("noop", Policy(queued_ms=1)))
+    shapes.add(queue_key("noop", Policy(selector="a=b", total_ms=1)))
+    assert queue_key("noop", Policy(queued_ms=9)) == queue_key("noop", Policy(total_ms=5)), (
+        "one queue for all deadlines"
+    )
+    assert len(shapes) == 7
     assert all(key.startswith("noop#") and len(key) == len("noop#") + 16 for key in shapes)

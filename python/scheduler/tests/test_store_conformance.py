@@ -494,15 +494,6 @@ async def test_ready_follows_updates(store: Store) -> None:
         assert len(in_flight) == (phase == Phase.IN_FLIGHT)
 
 
-async def test_overdue_instances_come_oldest_first(store: Store) -> None:
-    rows = [instance(queued_at=NOW + at, tenant=t) for at, t in [(5, "a"), (1, "b"), (1, "a"), (9, "a"), (3, "a")]]
-    others = [instance(queued_at=0, phase=Phase.IN_FLIGHT), instance(queued_at=None)]
-    await store.commit(1, changes(1, instance_inserts=rows + others))
-    got = await store.load_overdue(NOW + 9, 3)
-    assert [row[:-2] for row in got] == [rows[2], rows[1], rows[4]]
-    assert len(await store.load_overdue(NOW + 9, 99)) == 4
-
-
 async def test_request_ids_since_a_time(store: Store) -> None:
     def made(at: int, **given: Any) -> dict[str, Any]:
         return {"created_at": at, "id": new_id(at), "request_hash": b"h" * 16} | given

@@ -77,7 +77,6 @@ async def ask_everything(store: Store, ids: list[str]) -> None:
     await store.load_instances(Phase.IN_FLIGHT, key, 10)
     await store.load_ready("default", "greet", (NOW, ids[600]), 10)
     await store.count_ready()
-    await store.load_overdue(NOW + 1, 10)
     await store.load_request_ids(NOW + 1, 10)
     await store.find_requests("instance", "default", ["q1", "q2", "q3"])
     await store.find_requests("run", "default", ["q1", "q2", "q3"])

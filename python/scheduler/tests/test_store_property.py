@@ -138,7 +138,6 @@ async def everything(store: Store) -> dict[str, Any]:
         "pending": await store.load_instances(Phase.PENDING, ("", ""), 99),
         "in flight": await store.load_instances(Phase.IN_FLIGHT, ("default", IDS[2]), 2),
         "ready": await store.count_ready(),
-        "overdue": await store.load_overdue(NOW + 1, 5),
         "workers": await store.load_workers(),
         "definitions": await store.load_task_definitions(),
         "workflows": await store.load_workflows(),

@@ -278,12 +278,15 @@ class Queue(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     HEAD_TIME_FIELD_NUMBER: _builtins.int
+    DEADLINES_FIELD_NUMBER: _builtins.int
     task_type: _builtins.str
     """The task type."""
     selector: _builtins.str
     """The label selector that its tasks demand; empty when none."""
     waiting: _builtins.int
     """How many wait."""
+    deadlines: _builtins.bool
+    """True when its tasks have a deadline while they wait, by a queued or a total timeout: they form a queue of their own."""
     @_builtins.property
     def resources(self) -> _policies_pb2.Resources:
         """What each of its tasks asks for; absent when nothing."""
@@ -300,10 +303,11 @@ class Queue(_message.Message):
         resources: _policies_pb2.Resources | None = ...,
         waiting: _builtins.int = ...,
         head_time: _timestamp_pb2.Timestamp | None = ...,
+        deadlines: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_time", b"head_time", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ from taskyard_scheduler.egress.values import put_time
 def queue_message(queue: ReadyQueue) -> pb.Queue:
     """Returns a queue as it is now."""
     policy = queue.policy
-    message = pb.Queue(task_type=queue.task_type, selector=policy.selector, waiting=len(queue))
+    message = pb.Queue(task_type=queue.task_type, selector=policy.selector, waiting=len(queue), deadlines=policy.waits)
     if policy.asks:
         asked = policies_pb2.Resources(cpu_millis=policy.cpu_millis, memory_mb=policy.memory_mb, gpus=policy.gpus)
         message.resources.CopyFrom(asked)

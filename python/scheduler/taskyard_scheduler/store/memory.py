@@ -162,14 +162,6 @@ class MemoryStore(Store):
         return [(*queue, len(keys), min(keys)) for queue, keys in sorted(queues.items())]
 
     @override
-    async def load_overdue(self, queued_before: int, limit: int) -> list[Row]:
-        async with self._operation("load_overdue"):
-            waited = [r for r in self._ready() if r["queued_at"] is not None]
-            found = [record for record in waited if record["queued_at"] < queued_before]
-            found.sort(key=lambda r: (r["queued_at"], r["tenant"], r["id"]))
-        return [self._with_checkpoint(record) for record in found[:limit]]
-
-    @override
     async def load_workers(self) -> list[Row]:
         async with self._operation("load_workers"):
             return self._all("workers", records.WORKER_COLUMNS)

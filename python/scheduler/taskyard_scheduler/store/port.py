@@ -179,10 +179,6 @@ class Store(Protocol):
         """(tenant, queue, how many are READY, smallest order_key) for every queue that is not empty."""
         ...
 
-    async def load_overdue(self, queued_before: int, limit: int) -> list[Row]:
-        """READY instances queued before a time, oldest first; columns as load_instances."""
-        ...
-
     async def load_workers(self) -> list[Row]:
         """All of WORKER_COLUMNS."""
         ...

@@ -119,14 +119,6 @@ def count_ready(connection: Connection) -> list[tuple[str, str, int, int]]:
     return [(tenant, queue, count, first) for tenant, queue, count, first in found]
 
 
-def load_overdue(connection: Connection, queued_before: int, limit: int) -> list[Row]:
-    """READY instances that were queued before a time."""
-    c = INSTANCES.c
-    keys = _by_phase(c.tenant, c.id, c.queued_at).where(READY, c.queued_at < queued_before)
-    keys = keys.order_by(c.queued_at, c.tenant, c.id).limit(limit)
-    return rows(connection, _of_keys(keys, ("queued_at", "tenant", "id")))
-
-
 def load_workers(connection: Connection) -> list[Row]:
     """All workers."""
     return rows(connection, sa.select(WORKERS).order_by(WORKERS.c.id))

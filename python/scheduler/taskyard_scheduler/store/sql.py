@@ -244,10 +244,6 @@ class SqlStore(Store):
         return await self._read(reads.count_ready)
 
     @override
-    async def load_overdue(self, queued_before: int, limit: int) -> list[Row]:
-        return await self._read(reads.load_overdue, queued_before, limit)
-
-    @override
     async def load_workers(self) -> list[Row]:
         return await self._read(reads.load_workers)
 

@@ -124,7 +124,7 @@ sa.Index("runs_live", RUNS.c.ended_at, RUNS.c.tenant, RUNS.c.id, sqlite_where=NO
 sa.Index(
     "instances_live", INSTANCES.c.phase, INSTANCES.c.tenant, INSTANCES.c.id, sqlite_where=PENDING_OR_IN_FLIGHT
 ).ddl_if(dialect="sqlite")
-sa.Index(  # with queued_at, so that a search for overdue ones reads the index alone
+sa.Index(
     "instances_ready", INSTANCES.c.phase, INSTANCES.c.tenant, INSTANCES.c.queue, INSTANCES.c.order_key,
-    INSTANCES.c.id, INSTANCES.c.queued_at, sqlite_where=READY,
+    INSTANCES.c.id, sqlite_where=READY,
 )  # fmt: skip

@@ -125,7 +125,7 @@ def _create_instances() -> None:
     _index(
         "instances_ready",
         "instances",
-        ["phase", "tenant", "queue", "order_key", "id", "queued_at"],
+        ["phase", "tenant", "queue", "order_key", "id"],
         where="phase = 1",
     )
     _index(
