@@ -208,6 +208,49 @@ def test_a_step_that_the_database_refuses_fails_and_its_run_ends() -> None:
     assert lab.run_state(run).name == "FAILED"
 
 
+def test_a_refused_run_refuses_only_its_caller_and_leaves_nothing_behind() -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {}), ("b", [], {"queued_ms": 1_000}), ("c", ["b"], {"rule": "all_done"})])
+    worker = lab.worker(slots=1)
+    runs = [NewRun("wf", 1, request_id="r", request_hash=HASH, idempotency_key="k"), NewRun("wf", 1)]
+    lab.handle(StartRuns("runs", TENANT, runs))
+    batch = lab.seal()
+    bad, good = (row[1] for row in batch.changes.run_inserts)
+    lab.handle(StartRuns("repeat", TENANT, runs[:1]))
+    lab.now += 1_000  # the commit takes so long that `b` times out, and `c` is made in the next batch
+    lab.engine.tick(lab.now)
+    lab.engine.drop_refused(batch, "run_inserts", (TENANT, bad), "inputs are too long")
+    lab.commit(batch)
+    lab.settle()
+    first, second = batch.answers[0][1]
+    assert (first.reason, first.message) == ("NOT_STORABLE", "the database did not take the run: inputs are too long")
+    assert second == Accepted(good)
+    assert lab.answers[id("repeat")][0].reason == "NOT_STORABLE"
+    assert list(lab.tables.runs) == [good]
+    assert {values["run_id"] for values in lab.tables.instances.values()} == {good}
+    assert len(worker.held) == 1, "the slot of the refused run's step is free again"
+    assert lab.steps(good).keys() == {"a", "b", "c"}
+    lab.cancel_run(good)
+    for held in list(worker.held):
+        worker.finish(held, S.CANCELLED)
+    lab.settle()
+    assert (lab.engine.cluster.waiting_count(), lab.engine.cluster.live_count()) == (0, 0)
+    again = lab.ask(StartRuns(object(), TENANT, [NewRun("wf", 1, request_id="r", request_hash=OTHER)]))[0]
+    assert isinstance(again, Accepted), "the refused start left something behind"
+
+
+def test_a_refused_run_that_has_ended_already_is_refused_as_well() -> None:
+    lab = Lab()
+    lab.plan("empty", [])
+    lab.handle(StartRuns("run", TENANT, [NewRun("empty", 1)]))
+    batch = lab.seal()
+    (row,) = batch.changes.run_inserts
+    lab.engine.drop_refused(batch, "run_inserts", (TENANT, row[1]), "no")
+    assert batch.answers[0][1][0].reason == "NOT_STORABLE"
+    assert (batch.changes.run_inserts, batch.touched_runs) == ([], [])
+    assert lab.engine.cluster.find_run(row[1]) is None
+
+
 def test_a_result_that_the_database_refuses_ends_without_its_text() -> None:
     lab = Lab()
     worker = lab.worker()

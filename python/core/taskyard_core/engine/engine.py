@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from taskyard_core.engine import attempts, dispatch, recovery, retries, runs, seal, sessions, submit, timing
+from taskyard_core.engine import (
+    attempts,
+    dispatch,
+    recovery,
+    refused,
+    retries,
+    runs,
+    seal,
+    sessions,
+    submit,
+    timing,
+)
 from taskyard_core.engine.cluster import Cluster, Limits
 from taskyard_core.engine.effects import Batch
 from taskyard_core.engine.events import (
@@ -111,7 +122,7 @@ class Engine:
 
     def drop_refused(self, batch: Batch, kind: str, key: tuple[str, ...], reason: str) -> None:
         """Takes a row that the database refused out of a sealed batch."""
-        seal.drop_refused(self.cluster, batch, kind, key, reason)
+        refused.drop_refused(self.cluster, batch, kind, key, reason)
 
     def lost_tokens(self, worker_id: str, tokens: Iterable[str]) -> list[str]:
         """Returns which of the tokens that a worker's heartbeat lists are no live attempts of it, once that is handled.
