@@ -11,7 +11,7 @@ PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
 GOOGLEAPIS := build/googleapis/.copied
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long verify lint types contract imports proto descriptor baseline bench lock clean
+.PHONY: help setup demo test test-long verify lint types contract imports generated proto descriptor baseline bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ test-long: export SEEDS ?= 20000
 test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n for more)
 	@$(BIN)/python -m pytest $(TESTS)
 
-verify: lint types contract imports ## check lint, format, types, contract, import rules and generated code
+verify: lint types contract imports generated ## check lint, format, types, contract, import rules and generated files
 
 lint: $(READY) ## check lint and format
 	@$(BIN)/ruff check
@@ -50,6 +50,11 @@ contract: $(READY) $(GOOGLEAPIS) ## check proto/: lint, format, compatibility wi
 
 imports: $(READY) ## check who imports whom
 	@$(BIN)/lint-imports --no-logo
+
+generated: $(READY) ## check that pages and tables which a tool writes are current
+	@$(BIN)/python tools/make_configuration.py --check
+	@$(BIN)/python tools/make_workflow_schema.py --check
+	@$(BIN)/python tools/make_text_tables.py --check
 
 proto: $(READY) ## write python/contract from proto/
 	@$(BIN)/python tools/generate.py

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard_core.violations import InvalidInput
-from taskyard_scheduler.ingress.pages import Page, read_page
+from taskyard_scheduler.ingress.pages import Page, _mark, read_page
+from taskyard_scheduler.services.log_calls import _after
+from taskyard_scheduler.services.paging import read_name_page, read_time_page
+from taskyard_service.errors import InvalidArgument
 
 ORDERS = ("create_time desc", "create_time")
 
@@ -46,7 +51,7 @@ def test_an_unknown_order_is_refused() -> None:
     assert field_of(order="create_tim") == "order_by"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=50))
 def test_a_token_brings_its_key_back(key: str) -> None:
     page = read()
     assert read(token=page.next_token(key)).after == key
@@ -67,6 +72,54 @@ def test_a_spoiled_token_is_refused_and_nothing_else_happens(data: st.DataObject
     if base64.urlsafe_b64decode(token + "==") == _decoded(spoiled):
         return  # the same bytes, written otherwise
     assert field_of(token=spoiled) == "page_token"
+
+
+@pytest.mark.parametrize("key", ["", "a\0b", "x" * 256, "😀" * 256])
+def test_a_forged_token_whose_key_no_list_can_have_is_refused(key: str) -> None:
+    token = Page(1, None, descending=True, scope=read().scope).next_token(key)
+    assert field_of(token=token) == "page_token"
+
+
+def test_a_forged_token_of_bytes_that_are_no_text_is_refused() -> None:
+    data = b"\xff\xfe"
+    token = base64.urlsafe_b64encode(_mark(data, read().scope) + data).decode()
+    assert field_of(token=token) == "page_token"
+
+
+@dataclass
+class Asked:
+    """A list call."""
+
+    page_token: str
+    page_size: int = 0
+    filter: str = ""
+    order_by: str = ""
+
+
+@given(token=st.text(st.characters(exclude_categories=["Cs"]), max_size=80) | st.binary(max_size=60).map(lambda data: (
+    base64.urlsafe_b64encode(data).decode()
+)), key=st.text(st.characters(exclude_categories=["Cs"]), max_size=300), forge=st.booleans())  # fmt: skip
+def test_every_list_takes_or_refuses_any_token(token: str, key: str, forge: bool) -> None:
+    for what in ("tasks", "runs"):
+        scope = read_time_page(Asked(""), what).page
+        with suppress(InvalidInput):
+            page = read_time_page(Asked(scope.next_token(key) if forge else token), what)
+            assert page.after is None or 0 < len(page.after) <= 255
+    for what, order in (
+        ("workflows", "name"),
+        ("workers", "worker_id"),
+        ("queues", "task_type"),
+        ("definitions", "name"),
+    ):
+        scope = read_name_page(Asked(""), order, what).page
+        with suppress(InvalidInput):
+            assert "\0" not in read_name_page(Asked(scope.next_token(key) if forge else token), order, what).after
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_page_of_logs_takes_or_refuses_any_token(token: str) -> None:
+    with suppress(InvalidArgument):
+        assert -1 <= _after(token) < 1 << 63
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))

@@ -6,13 +6,20 @@ import json
 from typing import Any
 
 import pytest
+import store_rows
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from taskyard.v1 import tasks_pb2
+from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard.v1 import workers_pb2 as pb
 from taskyard_core.engine.events import Progress, Result, WorkerFrame
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.records import CANCELLED, FAILED, SUCCESS, TIMEOUT
 from taskyard_core.violations import InvalidInput
+from taskyard_scheduler.egress.assignments import assignment
 from taskyard_scheduler.ingress.results import read_frame, read_results
+from taskyard_scheduler.ingress.workflows import read_workflow
 
 TASK, TOKEN = "018f3b5e-7c1a-7abc-9def-0123456789ab", "token"
 
@@ -47,6 +54,72 @@ def test_output_that_cannot_be_kept_is_a_failure_that_says_so(output: str, said:
     assert (result.status, result.error_kind, result.output_json) == (FAILED, "RESULT_NOT_STORABLE", "")
     assert said in result.error_message
     assert "\0" not in result.error_message
+
+
+ODD_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["\ud800", "\0", "${x}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+ODD_OUTPUTS = (
+    st.builds(json.dumps, ODD_VALUES)
+    | st.text(alphabet='[]{}:,"\\u0d8-+.eENaInfity \n\ufeff\0', max_size=30)
+    | st.text(max_size=10)
+)
+READING = read_workflow(
+    "default",
+    workflows_pb2.Workflow(
+        name="flow",
+        steps=[
+            workflows_pb2.WorkflowStep(id="a", task_type="t"),
+            workflows_pb2.WorkflowStep(
+                id="b", task_type="t", needs=["a"], params={"x": "<${steps.a.output}>"},
+                input_json='{"y": "${steps.a.output}"}',
+            ),
+        ],
+    ),
+    {},
+)  # fmt: skip
+
+
+def check_a_run_can_read(output_json: str) -> None:
+    """Has a run keep an output and make the next step's input of it, as the engine does, and that input travel."""
+    run = LiveRun("default", "r", READING)
+    run.open_scope()
+    run.keep_output(READING.graph.index["a"], output_json)
+    after = READING.steps[READING.graph.index["b"]]
+    assert after.input is not None
+    params = json.dumps({name: template.render(run.scope) for name, template in after.params})
+    given_input = json.dumps(after.input.render(run.scope))
+    task = instance_from_row(store_rows.instance(params_json=params, input_json=given_input))
+    sent = assignment(task, "token", 1)
+    assert json.loads(sent.input_json) == {"y": json.loads(output_json) if output_json else None}
+    assert sent.params["x"].startswith("<")
+
+
+@settings(max_examples=400)
+@given(output=ODD_OUTPUTS)
+@example("")
+@example(" null ")
+@example('"\\ud800"')
+@example('{"\\ud800": "\\udc00"}')
+@example("[" * 100 + "]" * 100)
+@example("[" * 101 + "]" * 101)
+@example("[" * 100_000)
+@example("9" * 4_300)
+@example("9" * 4_301)
+@example("-" + "9" * 4_300)
+@example("1e308")
+@example("1e309")
+@example("\ufeff{}")
+@example("{} {}")
+@example('{"a": 1, "a": NaN}')
+def test_every_output_that_is_kept_is_one_that_a_run_can_read(output: str) -> None:
+    result = read_one(status=SUCCESS, output_json=output)
+    if result.status == SUCCESS:
+        check_a_run_can_read(result.output_json)
+    else:
+        assert (result.error_kind, result.output_json) == ("RESULT_NOT_STORABLE", "")
 
 
 def test_output_is_at_most_256_kib_in_bytes() -> None:

@@ -494,6 +494,25 @@ async def test_ready_follows_updates(store: Store) -> None:
         assert len(in_flight) == (phase == Phase.IN_FLIGHT)
 
 
+@pytest.mark.parametrize(
+    "after", ["\0", "a\0b", "\x7f", "a" * 3_000, "😀" * 700, "\uffff", "\U0010ffff", "%_'\"\\;--", " ", "\ud7ff\ue000"]
+)
+async def test_a_list_goes_on_after_any_text(store: Store, after: str) -> None:
+    """Keys of pages come from outside; nobody but the client says that they were ours once."""
+    rows, runs = [instance(id=id) for id in ("!", "m")], [run(id=id) for id in ("!", "m")]
+    made = changes(
+        1, instance_inserts=rows, run_inserts=runs, workflow_inserts=[workflow("m", 1)],
+        task_definition_upserts=[task_definition("m")],
+    )  # fmt: skip
+    await store.commit(1, made)
+    for newest_first in (True, False):
+        found = await store.list_instances("default", [], after, 9, newest_first=newest_first)
+        assert {column(row, "id") for row in found} <= {"!", "m"}
+        assert len(await store.list_runs("default", [], after, 9, newest_first=newest_first)) == len(found)
+    found = await store.list_workflows("default", [], after, 9)
+    assert len(await store.list_task_definitions("default", [], after, 9)) == len(found)
+
+
 async def test_request_ids_since_a_time(store: Store) -> None:
     def made(at: int, **given: Any) -> dict[str, Any]:
         return {"created_at": at, "id": new_id(at), "request_hash": b"h" * 16} | given

@@ -214,8 +214,10 @@ class TaskServiceServicer:
     def RetryTask(self, request, context):
         """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
-        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_ENDED, ALREADY_SUCCEEDED): only what failed, timed
-        out or was cancelled can be retried.
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: NOT_ENDED, ALREADY_SUCCEEDED: only what failed, timed out
+        or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
+        run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
+        RUN_CANCELLING: its run is being cancelled: wait until that has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -86,8 +86,10 @@ class TaskServiceStub:
     RetryTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
-    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_ENDED, ALREADY_SUCCEEDED): only what failed, timed
-    out or was cancelled can be retried.
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: NOT_ENDED, ALREADY_SUCCEEDED: only what failed, timed out
+    or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
+    run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
+    RUN_CANCELLING: its run is being cancelled: wait until that has ended.
     """
     WatchTasks: _grpc.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]
     """Sends the present state of the instances named, then each committed change, until all have ended.
@@ -168,8 +170,10 @@ class TaskServiceAsyncStub(TaskServiceStub):
     RetryTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]  # type: ignore[assignment]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
-    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_ENDED, ALREADY_SUCCEEDED): only what failed, timed
-    out or was cancelled can be retried.
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: NOT_ENDED, ALREADY_SUCCEEDED: only what failed, timed out
+    or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
+    run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
+    RUN_CANCELLING: its run is being cancelled: wait until that has ended.
     """
     WatchTasks: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]  # type: ignore[assignment]
     """Sends the present state of the instances named, then each committed change, until all have ended.
@@ -313,8 +317,10 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tasks_pb2.RetryTaskResponse, _abc.Awaitable[_tasks_pb2.RetryTaskResponse]]:
         """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
-        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_ENDED, ALREADY_SUCCEEDED): only what failed, timed
-        out or was cancelled can be retried.
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: NOT_ENDED, ALREADY_SUCCEEDED: only what failed, timed out
+        or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
+        run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
+        RUN_CANCELLING: its run is being cancelled: wait until that has ended.
         """
 
     @_abc_1.abstractmethod

@@ -66,7 +66,7 @@ class LiveRun:
         self.scope = Scope(inputs, self.outputs, self.id, 1, time)
 
     def keep_output(self, step: int, output_json: str) -> None:
-        """Keeps a step's output if a template reads it."""
+        """Keeps a step's output if a template reads it. It is JSON: what is none never became an output."""
         if step in self.plan.kept:
             self.outputs[self.plan.steps[step].id] = json.loads(output_json) if output_json else None
 

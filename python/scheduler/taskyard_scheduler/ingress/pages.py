@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from taskyard_core.names import check_text
 from taskyard_core.violations import cut, suggestion
 from taskyard_scheduler.ingress.findings import Findings, outside
 
 SIZE_DEFAULT: Final = 100
 SIZE_LIMIT: Final = 1_000
 TOKEN_LIMIT: Final = 4_096
+KEY_LIMIT: Final = 255
+"""Characters of the longest key that a list has: a name, an id, or a queue's type and digest."""
 _CHECK: Final = 8
 
 
@@ -88,6 +91,10 @@ def _mark(key: bytes, scope: str) -> bytes:
 
 
 def _read_token(token: str, scope: str) -> str | None:
+    """Returns the key of a token; None when it is none of ours. Its mark keeps off mistakes, not who means to forge it.
+
+    So the key is looked at as well; a forged one that could be a key begins a page where its maker wants it to.
+    """
     if len(token) > TOKEN_LIMIT or not token.isascii():
         return None
     try:
@@ -95,4 +102,6 @@ def _read_token(token: str, scope: str) -> str | None:
         key = data[_CHECK:].decode()
     except (NotBase64, UnicodeDecodeError):
         return None
-    return key if data[:_CHECK] == _mark(data[_CHECK:], scope) else None
+    if data[:_CHECK] != _mark(data[_CHECK:], scope) or not 0 < len(key) <= KEY_LIMIT or check_text(key):
+        return None
+    return key
