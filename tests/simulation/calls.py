@@ -386,13 +386,13 @@ class Fabric:
         """A process is gone: its peers learn it after so many seconds."""
         world = self.loop.world.context
         for stream in list(self.streams):
-            if stream.server is process:
+            if _leads_to(stream, process):
                 self.loop.call_later(noticed_after, self._client_gives_up, stream, context=world)
             elif stream.caller is process:
                 self.forget(stream)
                 self.loop.call_later(noticed_after, stream.drop_server, context=world)
         for call in list(self._calls):
-            if call.server is process and call.caller is not None:
+            if _leads_to(call, process) and call.caller is not None:
                 self.loop.call_later(noticed_after, call.refuse, context=call.caller.context)
             elif call.caller is process:
                 del self._calls[call]
@@ -407,6 +407,11 @@ class Fabric:
         if stream.caller.alive:
             self.loop.call_soon(stream.fail, "keepalive: the peer does not answer", context=stream.caller.context)
             self.loop.call_soon(stream.fabric.forget, stream, context=self.loop.world.context)
+
+
+def _leads_to(call: Stream | _Call, process: Process) -> bool:
+    """Tells whether a call is, or is about to be, answered by a process."""
+    return call.server is process or (call.server is None and call.names[1] == process.name)
 
 
 def identified(process: Process, identity: Identity) -> contextvars.Context:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from simulation import model
 from simulation.history import History
 from simulation.hosts import World
-from simulation.ledger import IN_FLIGHT, TERMINAL, Record, short, story
+from simulation.ledger import TERMINAL, Record, short, story
 from simulation.programs import Disk
 from simulation.workload import TaskWish, Workload
 
@@ -202,8 +202,10 @@ def _check_record(history: History, record: Record) -> None:
     expected = set(range(1, record.get("attempt")))
     if record.state in TERMINAL and set(record.archived) - {record.get("attempt")} != expected:
         history.violate("attempts are kept", f"{story(record)} kept {sorted(record.archived)} of {sorted(expected)}")
-    if record.state in IN_FLIGHT:
-        return
+    if record.state == S.SUCCESS:
+        told = history.reported.get(record.get("token"))
+        if told != (S.SUCCESS, record.get("output_json")):
+            history.violate("a result is its attempt's", f"{story(record)} succeeded and its attempt said {told}")
     if record.ends != 1 and not record.reopened:
         history.violate("a result is recorded once", f"{story(record)} ended {record.ends} times")
 

@@ -218,6 +218,11 @@ class Plan:
             acts[kind]()
 
 
+def kinds() -> list[str]:
+    """Returns the names of all kinds of fault."""
+    return list(Plan.acts(Plan(None, [], random.Random(0))))  # type: ignore[arg-type]  # nothing is done to it
+
+
 async def ignore_failure(call: Coroutine[Any, Any, bytes]) -> None:
     """Makes a call of which nobody wants to know whether it got through."""
     with suppress(RpcError):

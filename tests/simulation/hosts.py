@@ -177,7 +177,7 @@ class Log:
         self._world.trace.note(self._name, f"warns {event}")
 
     def error(self, event: str, /, **facts: object) -> None:
-        self._world.trace.note(self._name, f"fails {event}")
+        self._world.trace.note(self._name, f"fails {event} {facts.get('kind', '')} {facts.get('reason', '')}")
         if event not in self.EXPECTED:
             self._world.history.violate("no defect shows", f"{self._name} logged {event} {facts}")
 

@@ -119,6 +119,8 @@ def _work(rng: random.Random) -> tuple[str, Input]:
     input: Input = {"do": do, "s": rng.choice((0, 0, 0.05, round(rng.uniform(0.1, 2.0), 2)))}
     if do == "stubborn":
         input["s"] = round(rng.uniform(1.0, 8.0), 1)
+    if do == "return" and task_type == "alone" and rng.random() < 0.3:
+        input["s"] = round(rng.uniform(4.0, 16.0), 1)
     if do == "fail_first":
         input["times"] = rng.randrange(1, 3)
     if do == "checkpoint":

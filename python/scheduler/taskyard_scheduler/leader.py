@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from taskyard_core.engine import Batch, Engine, Event, Standing
 from taskyard_core.engine.events import Heartbeat
 from taskyard_core.engine.recovery import refill, refills
-from taskyard_core.ready import HEAD_LIMIT
+from taskyard_core.ready import HEAD_LIMIT, ReadyQueue
 from taskyard_core.records import Row
 from taskyard_core.transitions import WorkerState
 from taskyard_scheduler.clock import Clock
@@ -31,6 +31,7 @@ RETRY_CAP_S = 2.0
 STALL_LIMIT_S = 5.0
 """After so long without a successful commit new submissions are refused, so that they do not pile up in memory."""
 REFILL_ROWS = 2_500
+REFILL_RETRY_S = 1.0
 SLOW_COMMIT_S = 0.05
 """A commit of so long is taken out of the time that workers have to start what it assigned."""
 BATCH_ROWS = 512
@@ -275,7 +276,9 @@ class Leader:
 
     def _begin(self, batch: Batch) -> asyncio.Future[None]:
         self.engine.committing(batch.changes.revision)
-        return asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+        commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+        commit.add_done_callback(_seen)
+        return commit
 
     async def _finish(self, batch: Batch, commit: asyncio.Future[None], frames: _Frames) -> _Frames:
         """Waits for a commit, repeating it until it has happened; returns the frames that may then be sent."""
@@ -293,7 +296,7 @@ class Leader:
                 self._log.warning("commit failed, trying again", error=str(error), wait_s=delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, RETRY_CAP_S)
-            commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
+            commit = self._begin(batch)
         self._stalled_since = None
         self._progress.mark()
         took = loop.time() - started
@@ -357,10 +360,14 @@ class Leader:
                 rows = await self.store.load_ready(queue.tenant, queue.key, after, REFILL_ROWS)
             except StoreUnavailable as error:
                 self._log.warning("refill failed, trying again", error=str(error))
-                queue.refilling = False
-                asyncio.get_running_loop().call_later(1.0, self._kick)
+                asyncio.get_running_loop().call_later(REFILL_RETRY_S, self._read_again, queue)
                 continue
             refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
+
+    def _read_again(self, queue: ReadyQueue) -> None:
+        """Lets a queue be read whose reading failed; until now it has counted as being read."""
+        queue.refilling = False
+        self._kick()
 
     # Time.
 
@@ -410,6 +417,12 @@ class Leader:
     def stalled(self) -> bool:
         """Tells whether the database does not take commits."""
         return self._stalled_since is not None
+
+
+def _seen(commit: asyncio.Future[None]) -> None:
+    """Marks the error of a commit as seen: when the term ends meanwhile, nobody waits for it any more."""
+    if not commit.cancelled():
+        commit.exception()
 
 
 def _unknown_outcome() -> ServiceError:

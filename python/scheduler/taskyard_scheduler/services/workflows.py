@@ -56,10 +56,8 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         digest = content_hash(workflow)
         version, known = leader.definitions.newest(tenant, workflow.name)
         if known == digest and version:
-            row = await leader.store.get_workflow(tenant, workflow.name, version)
-            if row is not None:
-                return pb.ApplyWorkflowResponse(workflow=pb.Workflow.FromString(row[3]), changed=False)
-        workflow.version = version + 1
+            return await _unchanged(leader, tenant, workflow.name, version)
+        workflow.version = version + 1  # nothing is awaited until it is taken: two calls must not make the same one
         workflow.create_time.FromMilliseconds(leader.clock.now())
         answer = pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         row = (
@@ -171,6 +169,17 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
                     raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the watch")
         finally:
             leader.watches.close(watch)
+
+
+async def _unchanged(leader: Leader, tenant: str, name: str, version: int) -> pb.ApplyWorkflowResponse:
+    """Answers with a version that is known; one that another call has just made is committed first."""
+    row = await leader.store.get_workflow(tenant, name, version)
+    if row is None:
+        await leader.committed()
+        row = await leader.store.get_workflow(tenant, name, version)
+    if row is None:
+        raise NotFound("WORKFLOW_NOT_FOUND", f"version {version} of workflow {name[:200]!r} could not be stored: try again")
+    return pb.ApplyWorkflowResponse(workflow=pb.Workflow.FromString(row[3]), changed=False)
 
 
 def _run(leader: Leader, row: Row) -> pb.Run:
