@@ -179,9 +179,7 @@ def write() -> None:
 def main() -> int:
     """Writes the tables, or with --check says which are not current."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 when a file is not current"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is not current")
     if not parser.parse_args().check:
         write()
         return 0

@@ -66,9 +66,7 @@ def settle(graph: Graph, states: list[StepState]) -> set[int]:
         moved = False
         for step, state in enumerate(states):
             if state is S.WAITING:
-                states[step] = expected(
-                    graph.rules[step], [states[parent] for parent in graph.upstream[step]]
-                )
+                states[step] = expected(graph.rules[step], [states[parent] for parent in graph.upstream[step]])
                 if states[step] is not S.WAITING:
                     changed.add(step)
                     moved = True
@@ -113,9 +111,7 @@ def test_every_end_decides_what_the_rules_say(graph: Graph, data: st.DataObject)
 
 
 @given(graphs(), st.randoms(use_true_random=False), st.data())
-def test_the_order_of_the_ends_changes_nothing(
-    graph: Graph, order: random.Random, data: st.DataObject
-) -> None:
+def test_the_order_of_the_ends_changes_nothing(graph: Graph, order: random.Random, data: st.DataObject) -> None:
     outcomes = [data.draw(st.sampled_from(RAN)) for _ in graph.ids]
     results = []
     for _ in range(3):
@@ -130,9 +126,7 @@ def test_the_order_of_the_ends_changes_nothing(
 
 @given(graphs(), st.data())
 @settings(max_examples=300)
-def test_reopened_steps_and_all_that_followed_from_them_wait_or_run(
-    graph: Graph, data: st.DataObject
-) -> None:
+def test_reopened_steps_and_all_that_followed_from_them_wait_or_run(graph: Graph, data: st.DataObject) -> None:
     progress = Progress(graph)
     progress.start()
     for _ in range(data.draw(st.integers(0, 12))):
@@ -255,9 +249,7 @@ def test_a_step_that_waits_may_be_cancelled_or_skipped_alone() -> None:
 
 
 def test_a_step_still_out_of_reach_through_another_stays_so() -> None:
-    graph = Graph(
-        [("a", [], Rules.ALL_SUCCESS), ("b", [], Rules.ALL_SUCCESS), ("c", ["a", "b"], Rules.ALL_SUCCESS)]
-    )
+    graph = Graph([("a", [], Rules.ALL_SUCCESS), ("b", [], Rules.ALL_SUCCESS), ("c", ["a", "b"], Rules.ALL_SUCCESS)])
     progress = Progress(graph)
     progress.start()
     progress.end(0, StepOutcome.FAILED)

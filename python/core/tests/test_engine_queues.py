@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from enginekit import FakeWorker, Lab, task
@@ -70,15 +71,18 @@ def test_what_has_a_deadline_stays_where_its_timer_is(small: None) -> None:
 
 @pytest.mark.parametrize("deadline", ["queued_ms", "total_ms"])
 def test_a_new_leader_keeps_the_deadlines_of_all_that_waits(small: None, deadline: str) -> None:
+    def bound(milliseconds: int) -> dict[str, Any]:
+        return {deadline: milliseconds}
+
     lab = Lab()
     others = [lab.add() for _ in range(30)]
-    ids = [lab.add(**{deadline: 60_000 + n}) for n in range(30)]
+    ids = [lab.add(**bound(60_000 + n)) for n in range(30)]
     lab.wait(30_000)
     cancelled = ids.pop(25)
     lab.cancel(cancelled)
     lab.now += 10_000
     lab.recover()
-    late = lab.add(**{deadline: 90_000})
+    late = lab.add(**bound(90_000))
     assert set(ids) <= set(lab.engine.cluster.instances)
     assert len(set(others) & set(lab.engine.cluster.instances)) < len(others), "the rest of the others is in SQL"
     lab.wait(20_028)

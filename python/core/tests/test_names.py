@@ -31,9 +31,7 @@ def test_bad_step_ids_are_explained(bad: str, said: str) -> None:
     assert said in (check_step_id(bad) or "")
 
 
-@pytest.mark.parametrize(
-    "good", ["a", "report for Émile", "语言参考", "👩‍🚀 launch", "x" * 200, "😀" * 200, "a/b:c"]
-)
+@pytest.mark.parametrize("good", ["a", "report for Émile", "语言参考", "👩‍🚀 launch", "x" * 200, "😀" * 200, "a/b:c"])
 def test_good_names(good: str) -> None:
     assert check_name(good) is None
 

@@ -111,9 +111,7 @@ def place_of_error(source: str) -> int | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("", "a"), ("a b", "c"), ("k" * 129, ""), ("a", "b c"), ("a", "v" * 129)]
-)
+@pytest.mark.parametrize(("key", "value"), [("", "a"), ("a b", "c"), ("k" * 129, ""), ("a", "b c"), ("a", "v" * 129)])
 def test_a_label_that_no_selector_could_name_is_refused(key: str, value: str) -> None:
     assert check_label(key, value)
 

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from taskyard.v1.tasks_pb2 import LogLine
 
+from taskyard.v1.tasks_pb2 import LogLine
 from taskyard_scheduler.logs import FileLogStore
 from taskyard_scheduler.logs.port import LogStoreUnavailable
 from taskyard_scheduler.logs.tenure import Tenure

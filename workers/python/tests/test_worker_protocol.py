@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -813,10 +814,9 @@ async def test_what_a_heartbeat_calls_lost_is_stopped_without_a_result(registry:
         stream.assign(assignment("a"), assignment("b"), assignment("ended", "quick"))
         await entered.until(lambda: len(tokens) == 2)
         await stream.result("ended")
-        for _ in range(2):
+        for beats in (1, 2):
             bench.runtime.session.beat_now()
-            beats = len(link.heartbeats)
-            await link.changed.until(lambda beats=beats: len(link.heartbeats) > beats)
+            await link.changed.until(partial(lambda beats: len(link.heartbeats) >= beats, beats))
         await stream.until(lambda s: s.credits == 5)  # 3 received; "b" runs
         gate.set()
         assert status(await stream.result("b")) == "SUCCESS"
