@@ -123,3 +123,12 @@ class Process:
     def thaw(self) -> None:
         """Lets it go on (SIGCONT)."""
         self.signal(signal.SIGCONT)
+
+
+def alive(pid: int) -> bool:
+    """Tells whether a process runs; one that is dead and not yet buried does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -50,6 +50,22 @@ async def test_metrics_have_the_names_that_dashboards_know(shared_site: Site) ->
     assert families.keys() >= {"workflow_queue_depth", "workflow_commit_seconds", "workflow_submissions"}
 
 
+async def test_a_worker_has_probes_too(site: Site) -> None:
+    scheduler = await site.start_scheduler()
+    worker = await site.start_worker()
+    port = int((await worker.wait_event("serving /healthz, /readyz, /metrics"))["port"])
+    assert await (await site.client().submit("double", {"number": 1})).result(60) == {"double": 2}
+    assert site.http("/healthz", port).status == 200
+    assert site.http("/readyz", port).status == 200
+    families = {f.name: f for f in text_string_to_metric_families(site.http("/metrics", port).body)}
+    samples = families["workflow_task_duration_seconds"].samples
+    double = {"task_type": "double", "status": "SUCCESS"}
+    assert [s.value for s in samples if s.name.endswith("_count") and s.labels == double] == [1]
+    scheduler.kill()
+    await until(lambda: site.http("/readyz", port).status == 503, what="the worker to say that it takes no tasks")
+    assert site.http("/healthz", port).status == 200
+
+
 async def test_health_needs_no_token(shared_site: Site) -> None:
     stub = health_pb2_grpc.HealthStub(shared_site.door(None).channel)
     for name in ("", *sorted(SERVICES)):

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 
 from e2e.history import check, executions
 from e2e.load import ALL, Load
-from e2e.process import until
+from e2e.process import alive, until
 from e2e.site import Site
 from taskyard.v1 import tasks_pb2 as tasks
 from taskyard_client import Retry
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 async def test_a_worker_killed_under_load_loses_nothing(any_site: Site, rng: random.Random) -> None:
