@@ -297,7 +297,8 @@ def test_a_heartbeat_names_the_attempts_that_are_no_longer_the_workers() -> None
 def test_a_token_of_another_worker_or_of_nobody_is_lost() -> None:
     lab = Lab()
     first, second = lab.worker("w1"), lab.worker("w2")
-    lab.add(), lab.add()
+    lab.add()
+    lab.add()
     (token,) = first.held.values()
     for given in (token, "made up", ""):
         assert lab.engine.lost_tokens("w2", [given]) == [given]
