@@ -15,6 +15,7 @@ class Database(Protocol):
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """Returns the rows of a query by column."""
+        ...
 
     def run(self, sql: str) -> None:
         """Carries out a statement."""

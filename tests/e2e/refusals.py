@@ -33,9 +33,11 @@ async def refused(call: Awaitable[Any]) -> Answer:
 def read(error: grpc.aio.AioRpcError) -> Answer:
     """Reads an error's details."""
     packed = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
-    assert packed is not None, f"{error.code()} without details: {error.details()}"
+    assert isinstance(packed, bytes), f"{error.code()} without details: {error.details()}"
     status = status_pb2.Status.FromString(packed)
-    info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    info: Any = error_details_pb2.ErrorInfo()
+    bad: Any = error_details_pb2.BadRequest()
+    retry: Any = error_details_pb2.RetryInfo()
     fields: dict[str, str] = {}
     wait: float | None = None
     for detail in status.details:

@@ -67,7 +67,7 @@ async def test_a_worker_has_probes_too(site: Site) -> None:
 
 
 async def test_health_needs_no_token(shared_site: Site) -> None:
-    stub = health_pb2_grpc.HealthStub(shared_site.door(None).channel)
+    stub: Any = health_pb2_grpc.HealthStub(shared_site.door(None).channel)
     for name in ("", *sorted(SERVICES)):
         answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
         assert answer.status == health_pb2.HealthCheckResponse.SERVING, name
@@ -82,7 +82,8 @@ Reply = Any
 
 
 async def ask(door: Door, *requests: Question) -> list[Reply]:
-    stub = reflection_pb2_grpc.ServerReflectionStub(door.channel)
+    channel: Any = door.channel
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
 
     async def sent() -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
         for request in requests:
