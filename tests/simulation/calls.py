@@ -130,7 +130,7 @@ class Stream:
             await asyncio.sleep(CONGESTION_S)
 
     def _congested(self) -> bool:
-        return len(self.up.queue) > 1 and (self.up.stalled or not self.fabric.network.swift(self.names))
+        return bool(self.up.queue) and (self.up.stalled or not self.fabric.network.swift(self.names))
 
     async def receive(self) -> bytes | None:
         """Returns what comes next; None at a clean end and after `close`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +45,7 @@ class Plan:
             "one-way partition": self.one_way,
             "streams cut": self.cut_streams,
             "half-open stream": self.stall_stream,
+            "stream lost unnoticed": self.lose_stream,
             "slow link": self.slow_link,
             "doubled messages": self.double,
             "slow store": self.slow_store,
@@ -166,8 +167,14 @@ class Plan:
         if streams:
             self.world.fabric.stall(self.rng.choice(streams), self.rng.choice((2.0, 8.0, 60.0)))
 
+    def lose_stream(self) -> None:
+        """A stream ends at the scheduler, and the worker goes on believing in it."""
+        streams = [stream for stream in self.world.fabric.streams if stream.path.endswith("AssignTask")]
+        if streams:
+            self.rng.choice(streams).drop_server()
+
     def slow_link(self) -> None:
-        host = self.rng.choice([*self.world.schedulers, *self.world.workers, *self.clients]).name
+        host = self.rng.choice([*self.world.schedulers, *self.world.workers, *self.world.workers, *self.clients]).name
         self.world.network.set_slow(host, self.between(5.0, 200.0))
         self.later(self.between(1.0, 10.0), self.world.network.set_slow, host, 1.0)
 
@@ -204,9 +211,14 @@ class Plan:
 
     # All of it.
 
-    async def run(self, count: int) -> None:
-        """Does faults one after the other, then makes the world well again."""
-        acts = self.acts()
+    async def run(self, count: int, only: Sequence[str] = ()) -> None:
+        """Does faults one after the other.
+
+        Args:
+            count: How many.
+            only: Which kinds; empty for all.
+        """
+        acts = {name: act for name, act in self.acts().items() if not only or name in only}
         times = sorted(self.between(0.5, SPAN_S) for _ in range(count))
         kinds = [self.rng.choice(list(acts)) for _ in times]
         start = self.world.loop.now

@@ -59,6 +59,7 @@ class History:
         self.trace = trace
         self.offers = offers
         self.ledger = Ledger(trace, clock, offers)
+        self.ledger.alive = self._alive
         self.executions: dict[str, Execution] = {}
         self.by_task: dict[str, list[Execution]] = {}
         self.asks: dict[str, Ask] = {}
@@ -110,6 +111,10 @@ class History:
         if execution.ended_at is None:
             execution.ended_at = self._clock()
             self.trace.note(execution.worker.name, f"ends {short(execution.task_id)} {token[:6]} {how}")
+
+    def _alive(self, token: str) -> bool:
+        execution = self.executions.get(token)
+        return execution is not None and execution.ended_at is None
 
     def worker_died(self, worker: Process) -> None:
         """What ran inside the worker's process is gone with it."""
@@ -290,8 +295,6 @@ class History:
                 self.violate("keys never create two", f"{key} made {sorted(map(short, made))}")
 
     def refused(self, request_id: str, reason: str) -> None:
-        """A client's request was refused."""
-        ask = self.asks[request_id]
-        ask.refusals.add(reason)
-        if ask.answers:
-            self.violate("request ids never create two", f"{request_id} was taken and then refused: {reason}")
+        """A client's request was refused. None of them is wrong, and a repeat is no reason."""
+        self.asks[request_id].refusals.add(reason)
+        self.violate("request ids and keys never create two", f"{request_id} was refused: {reason}")

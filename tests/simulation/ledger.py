@@ -102,6 +102,7 @@ class Ledger:
         self.cancels_asked: set[str] = set()
         self.unstarted: dict[str, tuple[str, float]] = {}  # by token: the worker that did not start it, and when
         self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
+        self.alive: Callable[[str], bool] = lambda _token: False  # tells whether a handler runs under a token
         self.term = 0
         self.revision = 0
         self.holder = ""
@@ -202,6 +203,7 @@ class Ledger:
             record.since = self._clock()
         self._trace.note("database", story(record))
         self._check_end(record, before)
+        self._check_over(record, before)
         self._check_token(record, before)
         self._check_times(record, before)
         self._place(record)
@@ -224,6 +226,13 @@ class Ledger:
                 self.reopened_runs.add(record.get("run_id"))
         if record.state in TERMINAL:
             record.ends += 1
+
+    def _check_over(self, record: Record, before: dict[str, Any]) -> None:
+        """An exclusive attempt is over only when it cannot be alive: fence, then kill, then declare."""
+        token = before["token"]
+        over = before["state"] in IN_FLIGHT and (record.state not in IN_FLIGHT or record.get("token") != token)
+        if over and self.alive(token) and record.policy.get("exclusive"):
+            self._violate("exclusive means alone", f"attempt {token[:6]} is alive and declared over: {story(record)}")
 
     def _check_token(self, record: Record, before: dict[str, Any]) -> None:
         token, attempt = record.get("token"), record.get("attempt")

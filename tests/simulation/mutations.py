@@ -31,11 +31,15 @@ Place = tuple[Any, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One broken promise. `guarantee`: its number in the list of guarantees."""
+    """One broken promise.
+
+    `guarantee`: its number in the list of guarantees. `faults`: kinds that bring it to light; empty when any history may.
+    """
 
     name: str
     guarantee: int
     places: Callable[[], list[Place]]
+    faults: tuple[str, ...] = ()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -49,12 +53,12 @@ class Mutation:
 ALL: dict[str, Mutation] = {}
 
 
-def mutation(guarantee: int) -> Callable[[Callable[[], list[Place]]], Callable[[], list[Place]]]:
+def mutation(guarantee: int, *faults: str) -> Callable[[Callable[[], list[Place]]], Callable[[], list[Place]]]:
     """Registers a function that returns what to replace; its first line of documentation is the name."""
 
     def register(places: Callable[[], list[Place]]) -> Callable[[], list[Place]]:
         name = (places.__doc__ or places.__name__).split("\n")[0].rstrip(".")
-        ALL[name] = Mutation(name, guarantee, places)
+        ALL[name] = Mutation(name, guarantee, places, faults)
         return places
 
     return register
@@ -68,13 +72,13 @@ def nothing(*_args: Any, **_settings: Any) -> None:
 
 
 def _early(send: Callable[[Leader, Any], None]) -> list[Place]:
-    commit = Leader._commit
+    begin = Leader._begin
 
-    async def hasty(self: Leader, batch: Any) -> None:
+    def hasty(self: Leader, batch: Any) -> Any:
         send(self, batch)
-        await commit(self, batch)
+        return begin(self, batch)
 
-    return [(Leader, "_commit", hasty)]
+    return [(Leader, "_begin", hasty)]
 
 
 @mutation(1)
@@ -125,7 +129,7 @@ def watchers_before_commit() -> list[Place]:
     return _early(send)
 
 
-@mutation(1)
+@mutation(1, "leader killed")
 def recovery_forgets_pending() -> list[Place]:
     """A new leader forgets what waits for its retry."""
     restore = engine.Engine.restore_instance
@@ -137,7 +141,7 @@ def recovery_forgets_pending() -> list[Place]:
     return [(engine.Engine, "restore_instance", forgetful)]
 
 
-@mutation(1)
+@mutation(1, "streams cut")
 def results_not_repeated() -> list[Place]:
     """A worker does not send unacknowledged results again."""
     return [(Outbox, "send_again", nothing)]
@@ -163,7 +167,7 @@ def keys_forgotten() -> list[Place]:
 # 2. A result is recorded once; executions have valid attempts.
 
 
-@mutation(2)
+@mutation(2, "worker paused", "half-open stream")
 def accepts_stale_tokens() -> list[Place]:
     """A result is taken whatever attempt it is of."""
     result = attempts.result
@@ -185,7 +189,7 @@ def assigns_before_commit() -> list[Place]:
     return _frames_early("assignments")
 
 
-@mutation(2)
+@mutation(2, "doubled messages")
 def runs_repeats() -> list[Place]:
     """A worker runs an assignment again that is repeated to it."""
     take = Work._take
@@ -200,7 +204,7 @@ def runs_repeats() -> list[Place]:
     return [(Work, "_take", naive)]
 
 
-@mutation(2)
+@mutation(2, "half-open stream", "slow link")
 def exclusive_not_awaited() -> list[Place]:
     """An exclusive attempt that was not started in time is replaced without waiting for its lease."""
 
@@ -210,7 +214,7 @@ def exclusive_not_awaited() -> list[Place]:
     return [(timing, "_start_due", hasty)]
 
 
-@mutation(2)
+@mutation(2, "worker paused")
 def leases_ignored_by_watchdog() -> list[Place]:
     """An exclusive attempt is not killed before its lease ends."""
     from simulation.handlers import Machine
@@ -376,7 +380,7 @@ def cancelled_runs_again() -> list[Place]:
 # 6. One leader writes.
 
 
-@mutation(6)
+@mutation(6, "leader deposed, told late")
 def term_not_proved() -> list[Place]:
     """A commit does not prove its term."""
     commit = MemoryStore._commit
@@ -390,19 +394,19 @@ def term_not_proved() -> list[Place]:
 # 7. Every dependency may vanish and return.
 
 
-@mutation(7)
+@mutation(7, "worker gone for good", "worker killed")
 def leases_never_end() -> list[Place]:
     """Leases never end."""
     return [(sessions, "lease_due", sessions.arm_lease)]
 
 
-@mutation(7)
+@mutation(7, "half-open stream")
 def starts_not_awaited() -> list[Place]:
     """Nobody notices that a start is not acknowledged."""
     return [(timing, "_start_due", nothing)]
 
 
-@mutation(7)
+@mutation(7, "half-open stream")
 def no_fence_at_start_timeout() -> list[Place]:
     """An attempt that was not started in time is replaced, and its worker is not told."""
     stop = Cluster.order_stop
@@ -424,7 +428,7 @@ def hello_ignored() -> list[Place]:
     return [(sessions, "reconcile", deaf)]
 
 
-@mutation(7)
+@mutation(7, "worker drained")
 def deregistration_drops_tasks() -> list[Place]:
     """What a leaving worker still holds is not queued again."""
 
@@ -448,7 +452,7 @@ def deregistration_drops_tasks() -> list[Place]:
     return [(sessions, "deregister", deregister)]
 
 
-@mutation(7)
+@mutation(7, "stream lost unnoticed")
 def streams_not_reopened() -> list[Place]:
     """A worker does not open another stream when the scheduler does not see the one it has."""
 
@@ -462,10 +466,10 @@ def streams_not_reopened() -> list[Place]:
 def waiting_rows_not_read() -> list[Place]:
     """A new leader does not read back what waits in the database alone."""
 
-    async def refill(_self: Leader) -> bool:
+    def wants(_self: Leader) -> bool:
         return False
 
-    return [(Leader, "_refill", refill)]
+    return [(Leader, "_wants_refill", wants)]
 
 
 # 8. Every waiting instance can say why.

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from simulation import checker, faults, workload
 from simulation.history import History
 from simulation.hosts import ClientHost, SchedulerHost, WorkerHost, World
-from simulation.ledger import Offer, short
+from simulation.ledger import Offer
 from simulation.loop import Stuck, VirtualLoop
 from simulation.programs import Program
 from simulation.trace import Trace
@@ -28,6 +28,11 @@ HEAL_S = 28.0
 PATIENCE_S = 260.0
 """How long after that everything accepted may take to end."""
 QUIET_S = 3.0
+COUNTS = (0, 3, 6, 6, 9, 12)
+MANY = 12
+"""How many faults a history has: one of these, or so many when it is to show a certain kind."""
+THEMED = 0.25
+"""Share of histories in which two kinds of fault come again and again."""
 
 
 @dataclass(slots=True)
@@ -44,12 +49,13 @@ class Outcome:
     tasks: int
 
 
-def run(seed: int, *, keep: bool = False) -> Outcome:
+def run(seed: int, *, keep: bool = False, only: Sequence[str] = ()) -> Outcome:
     """Runs a seed.
 
     Args:
         seed: Decides everything.
         keep: Whether the trace's lines are kept.
+        only: Kinds of fault to draw from, many of them; empty for all kinds.
     """
     loop = VirtualLoop(random.Random(f"{seed}/loop"))
     trace = Trace(lambda: loop.now - START_S, keep=keep)
@@ -65,7 +71,7 @@ def run(seed: int, *, keep: bool = False) -> Outcome:
     try:
         with observed(trace):
             world = build(seed, loop, history, offers)
-            _live(world)
+            _live(world, only)
             for error in loop.errors:
                 trace.violate("no defect shows", error)
         facts = trace.facts.copy()
@@ -118,10 +124,10 @@ def build(seed: int, loop: VirtualLoop, history: History, offers: dict[str, Offe
     return world
 
 
-def _live(world: World) -> None:
+def _live(world: World, only: Sequence[str]) -> None:
     loop, trace = world.loop, world.trace
     try:
-        loop.run(_story(world), until=START_S + HEAL_S + PATIENCE_S)
+        loop.run(_story(world, only), until=START_S + HEAL_S + PATIENCE_S)
     except Stuck as stuck:
         trace.violate("nothing is stuck", str(stuck))
         for program in world.programs:
@@ -131,7 +137,7 @@ def _live(world: World) -> None:
             trace.violate("nothing is stuck", line)
 
 
-async def _story(world: World) -> None:
+async def _story(world: World, only: Sequence[str]) -> None:
     load = workload.draw(world.rng("workload"))
     programs = world.programs = [Program(world, number, load) for number in range(2)]
     clients = [
@@ -142,7 +148,10 @@ async def _story(world: World) -> None:
     for host in (*world.schedulers, *world.workers, *clients):
         host.start()
     async with asyncio.TaskGroup() as group:
-        group.create_task(plan.run(rng.choice((0, 3, 6, 6, 9, 12))), name="faults")
+        if not only and rng.random() < THEMED:
+            only = rng.sample(faults.kinds(), 2)
+        count = MANY if only else rng.choice(COUNTS)
+        group.create_task(plan.run(count, only), name="faults")
         watching = group.create_task(checker.watch(world), name="checker")
         await asyncio.sleep(HEAL_S)
         faults.heal(world, clients)
@@ -159,4 +168,4 @@ def command(seed: int) -> str:
     return f"PYTHONPATH=tests .venv/bin/python -m simulation --seed {seed} --trace"
 
 
-__all__ = ["Outcome", "build", "command", "observed", "run", "short"]
+__all__ = ["Outcome", "build", "command", "observed", "run"]

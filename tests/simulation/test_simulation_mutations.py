@@ -18,9 +18,10 @@ PROCESSES = 2
 
 def catch(name: str) -> tuple[str, int | None, str]:
     """Returns the first seed that catches a mutation, and what it says; None when none does."""
-    with mutations.ALL[name].applied():
+    mutation = mutations.ALL[name]
+    with mutation.applied():
         for number in range(1, LIMIT + 1):
-            outcome = seed.run(number)
+            outcome = seed.run(number, only=mutation.faults)
             if outcome.violations:
                 return name, number, outcome.violations[0].split("\n")[0]
     return name, None, ""

@@ -113,14 +113,14 @@ def _work(rng: random.Random) -> tuple[str, Input]:
     """Draws a task type and what its handler does."""
     task_type = rng.choice(("loop",) * 6 + ("thread",) * 2 + ("alone",) * 3 + ("nobody", "odd"))
     do = rng.choice(
-        ("return",) * 6 + ("fail", "fail_first", "fail_first", "reject", "hang", "stubborn")
+        ("return",) * 6 + ("fail", "fail_first", "fail_first", "reject", "hang", "hang", "stubborn")
         + (("checkpoint", "checkpoint") if task_type == "loop" else ())
     )  # fmt: skip
     input: Input = {"do": do, "s": rng.choice((0, 0, 0.05, round(rng.uniform(0.1, 2.0), 2)))}
     if do == "stubborn":
         input["s"] = round(rng.uniform(1.0, 8.0), 1)
-    if do == "return" and task_type == "alone" and rng.random() < 0.3:
-        input["s"] = round(rng.uniform(4.0, 16.0), 1)
+    if do == "return" and task_type == "alone" and rng.random() < 0.4:
+        input["s"] = round(rng.uniform(5.0, 25.0), 1)  # as long as leases: what its watchdog is for
     if do == "fail_first":
         input["times"] = rng.randrange(1, 3)
     if do == "checkpoint":
@@ -148,7 +148,7 @@ def _settings(rng: random.Random, task_type: str, input: Input, *, forever: bool
 
 
 def _timeouts(rng: random.Random, task_type: str, input: Input) -> Timeouts:
-    run = rng.choice((None, 3.0, 6.0)) if input["do"] != "hang" else rng.choice((0.001, 0.5, 3.0))
+    run = rng.choice((None, None, 3.0, 6.0)) if input["do"] != "hang" else rng.choice((0.001, 0.001, 0.5, 3.0))
     queued = rng.uniform(2.0, 10.0) if task_type == "nobody" or rng.random() < 0.05 else None
     total = rng.uniform(0.3, 12.0) if rng.random() < 0.2 else None
     start = rng.choice((None, None, 0.5, 2.0))
