@@ -115,7 +115,7 @@ class SqliteDialect(Dialect):
             f"wal_autocheckpoint={CHECKPOINT_PAGES}",
             "temp_store=MEMORY",
         ):  # fmt: skip
-            connection.exec_driver_sql(f"PRAGMA {pragma}")
+            connection.exec_driver_sql(f"PRAGMA {pragma}").close()  # its row unread would hold a statement open
         return connection
 
     @override
