@@ -45,7 +45,7 @@ def drop_refused(c: Cluster, batch: Batch, kind: str, key: tuple[str, ...], reas
         _blank_update(c, batch, key, reason)
     else:
         rows: list[Row] = getattr(batch.changes, kind)
-        rows[:] = [row for row in rows if tuple(row[: len(key)]) != key]
+        rows[:] = [row for row in rows if tuple(map(str, row[: len(key)])) != key]
 
 
 def _blank_update(c: Cluster, batch: Batch, key: tuple[str, ...], reason: str) -> None:

@@ -178,7 +178,9 @@ async def _unchanged(leader: Leader, tenant: str, name: str, version: int) -> pb
         await leader.committed()
         row = await leader.store.get_workflow(tenant, name, version)
     if row is None:
-        raise NotFound("WORKFLOW_NOT_FOUND", f"version {version} of workflow {name[:200]!r} could not be stored: try again")
+        raise NotFound(
+            "WORKFLOW_NOT_FOUND", f"version {version} of workflow {name[:200]!r} could not be stored: try again"
+        )
     return pb.ApplyWorkflowResponse(workflow=pb.Workflow.FromString(row[3]), changed=False)
 
 
