@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from google.protobuf.message import Message
+
 from simulation.loop import Process, VirtualLoop, where_raised
 from simulation.network import Lane, Network
-
 from taskyard_scheduler.grpc_errors import translate
 from taskyard_service.errors import InvalidArgument, ServiceError
 from taskyard_service.identity import CURRENT, Identity
@@ -126,7 +126,7 @@ class Stream:
 
     async def drained(self) -> None:
         """Returns when more may be sent: at once, unless what was sent before does not get through (flow control)."""
-        while self._end is None and not self._closed and self._congested():
+        while self._end is None and not self._closed and self._congested():  # noqa: ASYNC110 - looking costs nothing in virtual time
             await asyncio.sleep(CONGESTION_S)
 
     def _congested(self) -> bool:

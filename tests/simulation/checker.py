@@ -10,8 +10,7 @@ from simulation.history import History
 from simulation.hosts import World
 from simulation.ledger import TERMINAL, Record, short, story
 from simulation.programs import Disk
-from simulation.workload import TaskWish, Workload
-
+from simulation.workload import Workload
 from taskyard_core.records import INSTANCE_UPDATE, instance_update_row
 from taskyard_core.records import TaskState as S
 
@@ -167,9 +166,12 @@ def _check_leader_is_empty(world: World) -> None:
     leader = host.scheduler.leader()
     c = leader.engine.cluster
     left = {
-        "instances": len(c.instances), "runs": len(c.runs), "pins": len(c.pins), "waiting replies": len(leader._waiting),
+        "instances": len(c.instances),
+        "runs": len(c.runs),
+        "pins": len(c.pins),
+        "waiting replies": len(leader._waiting),
         "queued": c.waiting_count(),
-    }  # fmt: skip
+    }
     for worker in c.fleet.workers.values():
         left[f"slots of {worker.id}"] = len(worker.attempts)
         left[f"resources of {worker.id}"] = worker.cpu + worker.memory + worker.gpus
@@ -219,6 +221,3 @@ def _check_fates(history: History, load: Workload, disks: list[Disk]) -> None:
         if record is not None and not wish.key:
             for problem in model.fate_problems(wish, record, history, cancelled=record.id in cancelled):
                 history.violate("tasks end as they should", f"{problem}: {story(record)}")
-
-
-__all__ = ["TaskWish", "check_end", "check_memory", "settle", "unfinished", "watch", "whats_left"]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from simulation.pool import Total
-
 from taskyard_core.records import RunState, TaskState
 from taskyard_core.transitions import INSTANCE_MOVES, RUN_MOVES, WORKER_MOVES, WorkerState
 

@@ -12,7 +12,6 @@ from typing import Any
 from simulation.calls import RpcError
 from simulation.hosts import TENANT, ClientHost, Host, World
 from simulation.transports import WORKER_SERVICE
-
 from taskyard.v1 import workers_pb2
 from taskyard_service.identity import Identity, Role
 

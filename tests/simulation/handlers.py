@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from simulation.history import History
 from simulation.loop import Process, VirtualLoop
-
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.context import Context
 from taskyard_worker.errors import InvalidInput
-from taskyard_worker.outcome import HANDLER_ERROR, STOPPED, Outcome, failed, succeeded
+from taskyard_worker.outcome import STOPPED, Outcome, failed, succeeded
 from taskyard_worker.processes import LEASE_MARGIN_MS
 from taskyard_worker.registry import TaskRegistry
+from taskyard_worker.verdict import HANDLER_ERROR
 
 POLL_S = 0.2
 """How often a handler that is no coroutine looks whether it should stop."""
@@ -40,7 +39,7 @@ def make_registry(types: Sequence[str], history: History, process: Process) -> T
     registry = TaskRegistry()
     for name in types:
         if name.startswith("thread"):
-            registry.task(name)(partial_thread())
+            registry.task(name)(in_thread())
         elif name.startswith("alone"):
             registry.task(name, isolated=True)(isolated_body)
         else:
@@ -105,7 +104,7 @@ def verdict(input: Input, attempt: int) -> Any:
     return {"attempt": attempt, "echo": input.get("echo", "")}
 
 
-def partial_thread() -> Callable[..., Any]:
+def in_thread() -> Callable[..., Any]:
     """Returns a `def` handler; the time that it takes is spent by `SimThreads`."""
 
     def handle(ctx: Context, input: Input) -> Any:
@@ -140,7 +139,7 @@ class SimThreads:
         input = attempt.input()
         self._history.handler_entered(attempt, self._process)
         end = self._loop.now + _seconds(input)
-        while self._loop.now < end and (input.get("do") == "stubborn" or not attempt.stopping):
+        while self._loop.now < end and (input.get("do") == "stubborn" or not attempt.stopping):  # noqa: ASYNC110
             await asyncio.sleep(min(POLL_S, end - self._loop.now))
         outcome = call()
         self._history.handler_left(attempt.token, "as a thread")
@@ -219,7 +218,7 @@ class Machine:
         attempt, input = child.attempt, child.attempt.input()
         self._history.handler_entered(attempt, worker)
         end = self._loop.now + _seconds(input)
-        while self._loop.now < end and (input.get("do") == "stubborn" or not child.asked):
+        while self._loop.now < end and (input.get("do") == "stubborn" or not child.asked):  # noqa: ASYNC110
             await asyncio.sleep(min(POLL_S, end - self._loop.now))
         if child.asked:
             outcome = STOPPED
@@ -255,6 +254,3 @@ def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:
 def died() -> Outcome:
     """Returns the outcome of a child that was killed."""
     return Outcome(TASK_STATUS_FAILED, error="the handler's process was killed by signal 9", kind=HANDLER_ERROR)
-
-
-__all__ = ["Child", "Machine", "SimThreads", "isolated_body", "make_registry", "partial"]

@@ -6,16 +6,16 @@ The rows themselves are the ledger's; what must hold once all is quiet is the ch
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.message import Message
+
 from simulation.calls import Stream
-from simulation.ledger import IN_FLIGHT, TERMINAL, Ledger, Offer, short, story
+from simulation.ledger import IN_FLIGHT, TERMINAL, Ledger, Offer, Record, short, story
 from simulation.loop import Process
 from simulation.trace import Trace
-
 from taskyard.v1 import tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_core.records import TaskState as S
 
@@ -94,9 +94,7 @@ class History:
             self.violate("every execution had a valid attempt", f"{worker.name} runs {short(task_id)} with {known}")
         if token in self.executions:
             self.violate("every execution had a valid attempt", f"{token[:6]} of {short(task_id)} runs twice")
-        execution = Execution(
-            task_id, token, worker, attempt.number, attempt.assignment.exclusive, self._clock()
-        )
+        execution = Execution(task_id, token, worker, attempt.number, attempt.assignment.exclusive, self._clock())
         others = self.by_task.setdefault(task_id, [])
         if execution.exclusive and any(other.ended_at is None for other in others):
             self.violate("exclusive means alone", f"two attempts of {short(task_id)} are alive")
@@ -244,32 +242,35 @@ class History:
 
     def replied(self, server: Process, path: str, request: Message, response: Message) -> None:
         """A call is about to be answered: what the answer says must be committed."""
-        ledger = self.ledger
         if isinstance(response, tasks_pb2.SubmitTasksResponse):
-            for outcome in response.outcomes:
-                if outcome.task_id and outcome.task_id not in ledger.instances:
-                    self.violate("an answer means committed", f"task {short(outcome.task_id)} is not")
+            self._check_made([each.task_id for each in response.outcomes], self.ledger.instances)
         elif isinstance(response, workflows_pb2.StartRunsResponse):
-            for started in response.outcomes:
-                if started.run_id and started.run_id not in ledger.runs:
-                    self.violate("an answer means committed", f"run {short(started.run_id)} is not")
+            self._check_made([each.run_id for each in response.outcomes], self.ledger.runs)
         elif isinstance(request, tasks_pb2.CancelTaskRequest):
-            record = ledger.instances[request.task_id]
-            if record.state != S.CANCELLING and record.state not in TERMINAL and not record.reopened:
-                self.violate("stop means stop", f"the cancel of {story(record)} was answered and is not committed")
-            ledger.cancels_asked.add(request.task_id)
+            self._check_cancelled(self.ledger.instances[request.task_id])
         elif isinstance(request, workflows_pb2.CancelRunRequest):
-            if ledger.runs[request.run_id]["state"] == workflows_pb2.RUN_STATE_RUNNING and (
-                request.run_id not in ledger.reopened_runs
-            ):
+            run = self.ledger.runs[request.run_id]
+            if run["state"] == workflows_pb2.RUN_STATE_RUNNING and request.run_id not in self.ledger.reopened_runs:
                 self.violate("stop means stop", f"the cancel of run {short(request.run_id)} is not committed")
         elif isinstance(request, workers_pb2.RegisterRequest) and isinstance(response, workers_pb2.RegisterResponse):
-            stored = ledger.workers.get(request.worker_id, 0)
-            if response.accepted and stored < response.session_epoch and request.worker_id not in ledger.workers_left:
-                self.violate("an answer means committed", f"the registration of {request.worker_id} is not")
+            self._check_registered(request.worker_id, response)
         name = path.rsplit("/", 1)[1]
         if name not in ("Heartbeat", "AppendLogs"):
             self.trace.note(server.name, f"answers {name}")
+
+    def _check_made(self, ids: list[str], committed: Mapping[str, object]) -> None:
+        for id in ids:
+            if id and id not in committed:
+                self.violate("an answer means committed", f"{short(id)} is not")
+
+    def _check_cancelled(self, record: Record) -> None:
+        if record.state != S.CANCELLING and record.state not in TERMINAL and not record.reopened:
+            self.violate("stop means stop", f"the cancel of {story(record)} was answered and is not committed")
+
+    def _check_registered(self, worker_id: str, response: workers_pb2.RegisterResponse) -> None:
+        stored = self.ledger.workers.get(worker_id, 0)
+        if response.accepted and stored < response.session_epoch and worker_id not in self.ledger.workers_left:
+            self.violate("an answer means committed", f"the registration of {worker_id} is not")
 
     def failed(self, server: Process, path: str, error: str) -> None:
         """A handler raised what no caller should see."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from google.protobuf import message_factory
 from prometheus_client import CollectorRegistry
+
 from simulation.calls import Fabric, Route
 from simulation.election import Seat, SeatElection
 from simulation.handlers import Machine, SimThreads, make_registry
@@ -21,7 +22,6 @@ from simulation.network import Network
 from simulation.stores import SimStore, Weather
 from simulation.transports import Route as Way
 from simulation.transports import SimLink
-
 from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_core.engine import Limits
 from taskyard_scheduler.logs.memory import MemoryLogStore
@@ -302,9 +302,7 @@ class WorkerHost(Host):
         runtime = self.runtime = Runtime(
             link=SimLink(way, rng),
             identity=identity,
-            registry=make_registry(
-                [name for name in self.types if name != self.lacks], world.history, process
-            ),
+            registry=make_registry([name for name in self.types if name != self.lacks], world.history, process),
             storage=Storage(self._spool, self._keys),
             places=Places(SimThreads(world.loop, world.history, process), self.machine),
             random=rng,

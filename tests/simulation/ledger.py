@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.trace import Trace
-
 from taskyard_core.records import (
     ATTEMPT_COLUMNS,
     INSTANCE_COLUMNS,
@@ -95,11 +94,9 @@ class Ledger:
         self.workers: dict[str, int] = {}  # session epoch by id
         self.workers_left: set[str] = set()  # those that were deleted at some time
         self.checkpoints: dict[str, str] = {}
-        self.requests: dict[str, Row] = {}
         self.in_flight: dict[str, dict[str, Record]] = {}  # by worker, by id
         self.retries_asked: dict[str, int] = {}  # by instance id: retries by hand that were asked for
         self.reopened_runs: set[str] = set()
-        self.cancels_asked: set[str] = set()
         self.unstarted: dict[str, tuple[str, float]] = {}  # by token: the worker that did not start it, and when
         self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
         self.alive: Callable[[str], bool] = lambda _token: False  # tells whether a handler runs under a token
@@ -128,6 +125,19 @@ class Ledger:
             self._violate("one leader writes", f"commit {changes.revision} follows {self.revision}")
         self.revision = changes.revision
         self._check_keys(changes)
+        self._instances(changes)
+        for row in changes.run_inserts:
+            self._run_inserted(dict(zip(RUN_COLUMNS, row, strict=True)))
+        for row in changes.run_updates:
+            self._run_updated(dict(zip(RUN_UPDATE, row, strict=True)))
+        self._workers(changes)
+        for worker_id in self._gained:
+            self._check_worker(worker_id)
+        self._gained.clear()
+
+    # Rows.
+
+    def _instances(self, changes: Changes) -> None:
         self._attempts(changes.attempt_inserts)
         for key in changes.instance_deletes:
             self._deleted(key[1])
@@ -135,25 +145,16 @@ class Ledger:
             self._inserted(dict(zip(INSTANCE_COLUMNS, row, strict=True)))
         for row in changes.instance_updates:
             self._updated(dict(zip(INSTANCE_UPDATE, row, strict=True)))
-        for row in changes.run_inserts:
-            self._run_inserted(dict(zip(RUN_COLUMNS, row, strict=True)))
-        for row in changes.run_updates:
-            self._run_updated(dict(zip(RUN_UPDATE, row, strict=True)))
         for _, id, number, data in changes.checkpoint_upserts:
             self.checkpoints[id] = data
             self._trace.note("database", f"checkpoint {number} of {short(id)}")
+
+    def _workers(self, changes: Changes) -> None:
         for id in changes.worker_deletes:
             self.workers.pop(id, None)
             self.workers_left.add(id)
         for row in changes.worker_upserts:
             self.workers[row[0]] = row[2]
-        for row in changes.request_inserts:
-            self.requests[row[1]] = row
-        for worker_id in self._gained:
-            self._check_worker(worker_id)
-        self._gained.clear()
-
-    # Rows.
 
     def _check_keys(self, changes: Changes) -> None:
         """A key occurs at most once in each list, as the store port wants it."""
@@ -274,7 +275,9 @@ class Ledger:
             return
         if len(held) > offer.slots:
             self._violate("slots are counted", f"{worker_id} has {offer.slots} slots and holds {len(held)}")
-        for name, used in zip(RESOURCES, map(sum, zip(*(record.asks for record in held.values()), strict=True)), strict=True):
+        for name, used in zip(
+            RESOURCES, map(sum, zip(*(record.asks for record in held.values()), strict=True)), strict=True
+        ):
             if used > getattr(offer, name):
                 self._violate("slots are counted", f"{worker_id} has {getattr(offer, name)} {name}, {used} are held")
 
@@ -345,4 +348,5 @@ def story(record: Record) -> str:
     step = f" step {got('step_id')}" if got("step_id") else ""
     error = f" {got('error_kind')}" if got("error_kind") else ""
     place = f" at {got('worker_id')} {got('token')[:6]}" if got("token") else ""
-    return f"task {short(record.id)}{step} {got('task_type')} {S(record.state).name} attempt {got('attempt')}{place}{error}"
+    state = f"{S(record.state).name} attempt {got('attempt')}"
+    return f"task {short(record.id)}{step} {got('task_type')} {state}{place}{error}"

@@ -8,7 +8,6 @@ from typing import Any
 from simulation.history import History
 from simulation.ledger import Ledger, Record, short
 from simulation.workload import TaskWish
-
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_core.records import TaskState as S
 
@@ -43,9 +42,7 @@ def may_start(rule: int, upstream: Sequence[str]) -> bool:
 
 def run_problems(run: dict[str, Any], ledger: Ledger, workflows: Sequence[pb.Workflow]) -> Iterator[str]:
     """Yields what is wrong with how a run and its steps ended."""
-    steps = {
-        record.get("step_id"): record for record in ledger.instances.values() if record.get("run_id") == run["id"]
-    }
+    steps = {record.get("step_id"): record for record in ledger.instances.values() if record.get("run_id") == run["id"]}
     (workflow,) = (each for each in workflows if each.name == run["workflow"])
     name = f"run {short(run['id'])} of {workflow.name}"
     if run["ended_at"] is None:
@@ -82,33 +79,47 @@ def _denied(record: Record) -> bool:
 
 def fate_problems(wish: TaskWish, record: Record, history: History, *, cancelled: bool) -> Iterator[str]:
     """Yields what is wrong with how a task ended, given what it does."""
-    kind, state = record.get("error_kind"), record.state
-    timeouts = wish.settings["timeouts"]
-    if state == S.CANCELLED and not cancelled:
+    if record.state == S.CANCELLED and not cancelled:
         yield "nobody cancelled it"
-    if state == S.TIMEOUT and kind not in ("TIMEOUT", "TOTAL_TIMEOUT", "QUEUED_TIMEOUT"):
+    if record.state == S.TIMEOUT:
+        yield from _timeout_problems(wish, record.get("error_kind"))
+    if record.state == S.SUCCESS and not history.by_task.get(record.id):
+        yield "it succeeded and never ran"
+    yield from _handler_problems(wish, record)
+    yield from _retry_problems(wish, record)
+
+
+def _timeout_problems(wish: TaskWish, kind: str) -> Iterator[str]:
+    timeouts = wish.settings["timeouts"]
+    if kind not in ("TIMEOUT", "TOTAL_TIMEOUT", "QUEUED_TIMEOUT"):
         yield "a timeout does not say which"
     if kind == "TOTAL_TIMEOUT" and timeouts.total is None:
         yield "it has no total timeout"
     if kind == "QUEUED_TIMEOUT" and timeouts.queued is None:
         yield "it has no queued timeout"
+
+
+def _handler_problems(wish: TaskWish, record: Record) -> Iterator[str]:
+    kind, state = record.get("error_kind"), record.state
     if wish.task_type == "nobody" and record.get("attempt"):
         yield "no worker offers its type"
     if state == S.SUCCESS and wish.fate in ("fail", "reject", "hang"):
         yield "it cannot succeed"
     if state == S.FAILED and wish.fate in ("return", "stubborn", "checkpoint") and not _may_fail(wish, kind, record):
         yield "it cannot fail"
-    if wish.fate == "reject" and state == S.FAILED and kind == "HANDLER_ERROR" and not wish.settings.get("exclusive"):
+    if state == S.FAILED and wish.fate == "reject" and kind == "HANDLER_ERROR" and wish.task_type != "alone":
         yield "an input that a handler refuses is not tried again"
-    limit = wish.settings["retry"].max_attempts
-    failures = record.failures + (state in (S.FAILED, S.TIMEOUT) and kind in ("HANDLER_ERROR", "TIMEOUT", "WORKER_LOST"))
+
+
+def _retry_problems(wish: TaskWish, record: Record) -> Iterator[str]:
+    limit, kind = wish.settings["retry"].max_attempts, record.get("error_kind")
+    last = record.state in (S.FAILED, S.TIMEOUT) and kind in ("HANDLER_ERROR", "TIMEOUT", "WORKER_LOST")
+    failures = record.failures + last
     if failures > limit:
         yield f"{failures} attempts failed and {limit} may"
-    if state == S.FAILED and kind in ("HANDLER_ERROR", "WORKER_LOST") and failures < limit and timeouts.total is None:
+    retried = record.state == S.FAILED and kind in ("HANDLER_ERROR", "WORKER_LOST")
+    if retried and failures < limit and wish.settings["timeouts"].total is None:
         yield f"{failures} attempts failed and {limit} may: the others were not made"
-    runs = len(history.by_task.get(record.id, ()))
-    if state == S.SUCCESS and not runs:
-        yield "it succeeded and never ran"
 
 
 def _may_fail(wish: TaskWish, kind: str, record: Record) -> bool:

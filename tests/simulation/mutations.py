@@ -18,6 +18,7 @@ from taskyard_core.engine import attempts, engine, runs, sessions, timing
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.records import CANCELLING, ENDED, IN_FLIGHT, PENDING, RUNNING, Phase
+from taskyard_core.retry import FailureKind, next_retry
 from taskyard_core.transitions import WorkerState
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.store.memory import MemoryStore
@@ -33,7 +34,7 @@ Place = tuple[Any, str, Any]
 class Mutation:
     """One broken promise.
 
-    `guarantee`: its number in the list of guarantees. `faults`: kinds that bring it to light; empty when any history may.
+    `guarantee`: its number in the list of guarantees. `faults`: kinds that bring it to light; empty: any may.
     """
 
     name: str
@@ -225,7 +226,7 @@ def leases_ignored_by_watchdog() -> list[Place]:
 @mutation(2)
 def attempts_without_limit() -> list[Place]:
     """Failures are retried beyond the policy's limit."""
-    retry = attempts.next_retry
+    retry = next_retry
 
     def generous(policy: Any, *rest: Any) -> Any:
         return retry(replace(policy, max_attempts=policy.max_attempts + 1), *rest)
@@ -372,7 +373,7 @@ def cancelled_runs_again() -> list[Place]:
     """A cancelled attempt whose worker is lost is followed by another."""
 
     def stubborn(c: Cluster, instance: Any, message: str) -> None:
-        attempts.failure(c, instance, attempts.FailureKind.WORKER_LOST, message)
+        attempts.failure(c, instance, FailureKind.WORKER_LOST, message)
 
     return [(attempts, "confirm_cancel", stubborn)]
 
@@ -505,6 +506,3 @@ def ended_stay_in_memory() -> list[Place]:
             self.instances[instance.id] = instance
 
     return [(Cluster, "forget", hoarding)]
-
-
-__all__ = ["ALL", "Mutation", "mutation"]

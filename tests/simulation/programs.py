@@ -15,7 +15,6 @@ from simulation.loop import Process
 from simulation.transports import Route as Way
 from simulation.transports import SimTransport
 from simulation.workload import RunWish, TaskWish, Wish, Workload
-
 from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_client import AsyncClient
 from taskyard_client.errors import (
@@ -227,7 +226,7 @@ class Program:
         self._history.trace.facts["explained"] += 1
         for reason in answer.reasons:
             self._history.trace.facts[f"because {reason.code}"] += 1
-        ended = answer.status in TERMINAL
+        ended = int(answer.status) in TERMINAL
         if not ended and not any(reason.code and reason.message for reason in answer.reasons):
             status = tasks_pb2.TaskStatus.Name(answer.status)
             self._history.violate("every waiting instance can say why", f"{short(id)} is {status} and says nothing")

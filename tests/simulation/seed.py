@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from simulation import checker, faults, workload
 from simulation.history import History
@@ -18,7 +19,6 @@ from simulation.ledger import Offer
 from simulation.loop import Stuck, VirtualLoop
 from simulation.programs import Program
 from simulation.trace import Trace
-
 from taskyard_core.engine import Engine, Limits
 from taskyard_scheduler import scheduler as scheduler_module
 
@@ -95,12 +95,8 @@ def observed(trace: Trace) -> Iterator[None]:
             super().__init__(*args, **settings)
             self.cluster.observe = trace.observe
 
-    original = scheduler_module.Engine
-    scheduler_module.Engine = Observed  # type: ignore[misc]
-    try:
+    with patch.object(scheduler_module, "Engine", Observed):
         yield
-    finally:
-        scheduler_module.Engine = original  # type: ignore[misc]
 
 
 def build(seed: int, loop: VirtualLoop, history: History, offers: dict[str, Offer]) -> World:
@@ -140,9 +136,7 @@ def _live(world: World, only: Sequence[str]) -> None:
 async def _story(world: World, only: Sequence[str]) -> None:
     load = workload.draw(world.rng("workload"))
     programs = world.programs = [Program(world, number, load) for number in range(2)]
-    clients = [
-        ClientHost(world, f"client-{number}", program.run) for number, program in enumerate(programs, 1)
-    ]
+    clients = [ClientHost(world, f"client-{number}", program.run) for number, program in enumerate(programs, 1)]
     rng = world.rng("faults")
     plan = faults.Plan(world, clients, rng)
     for host in (*world.schedulers, *world.workers, *clients):
@@ -155,7 +149,7 @@ async def _story(world: World, only: Sequence[str]) -> None:
         watching = group.create_task(checker.watch(world), name="checker")
         await asyncio.sleep(HEAL_S)
         faults.heal(world, clients)
-        while not all(program.finished for program in programs) or checker.unfinished(world):
+        while not all(program.finished for program in programs) or checker.unfinished(world):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         watching.cancel()
     await asyncio.sleep(QUIET_S)
@@ -166,6 +160,3 @@ async def _story(world: World, only: Sequence[str]) -> None:
 def command(seed: int) -> str:
     """Returns what a person types to see a seed again."""
     return f"PYTHONPATH=tests .venv/bin/python -m simulation --seed {seed} --trace"
-
-
-__all__ = ["Outcome", "build", "command", "observed", "run"]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from simulation.ledger import Ledger
 from simulation.trace import Trace
-
 from taskyard_core.records import INSTANCE_UPDATE, SUCCESS, Changes
 from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
 from taskyard_scheduler.store.port import RefusedRow, RowsRefused, StoreUnavailable

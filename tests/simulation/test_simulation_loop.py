@@ -6,6 +6,7 @@ import asyncio
 import random
 
 import pytest
+
 from simulation.loop import Stuck, VirtualLoop
 
 
@@ -82,7 +83,7 @@ def test_simulation_loop_endless_spin_is_told() -> None:
     loop = make_loop()
 
     async def work() -> None:
-        while True:
+        while True:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     with pytest.raises(Stuck, match="time stands still"):
@@ -94,7 +95,7 @@ def test_simulation_loop_overdue_end_is_told() -> None:
     loop = make_loop()
 
     async def work() -> None:
-        while True:
+        while True:  # noqa: ASYNC110
             await asyncio.sleep(1.0)
 
     with pytest.raises(Stuck, match="not done at 1010"):

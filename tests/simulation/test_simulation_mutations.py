@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
+
 from simulation import mutations, seed
 
 LIMIT = 120

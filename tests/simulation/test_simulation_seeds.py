@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from simulation import coverage, faults, pool, seed
 
 SEEDS = 2_000

@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
+
 from simulation.calls import Fabric, RpcError, Stream
 from simulation.loop import Process
-
 from taskyard.v1 import workers_pb2 as pb
 from taskyard_client.errors import ClientClosed, TaskyardError, Violation
 from taskyard_client.statuses import error_of
