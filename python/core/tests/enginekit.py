@@ -104,7 +104,7 @@ class Tables:
         for row in changes.run_updates:
             self._put(self.runs, RUN_UPDATE, row, new=False)
         for row in changes.attempt_inserts:
-            values = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
+            values: Fields = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
             key = (values["id"], values["attempt"])
             assert key not in self.attempts, f"attempt {key} is archived twice"
             assert values["id"] in self.instances, f"attempt {key} of an instance that is not stored"

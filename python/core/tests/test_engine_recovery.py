@@ -16,7 +16,12 @@ from taskyard_core.records import TaskState, instance_row
 from taskyard_core.transitions import WorkerState
 
 S = TaskState
-KINDS = ({"retry": retrying(3, 2_000)}, {"retry": retrying(2, 0)}, {"exclusive": True}, {"total_ms": 40_000})
+KINDS: tuple[dict[str, Any], ...] = (
+    {"retry": retrying(3, 2_000)},
+    {"retry": retrying(2, 0)},
+    {"exclusive": True},
+    {"total_ms": 40_000},
+)
 steps = st.lists(
     st.tuples(
         st.sampled_from(["add", "add", "finish", "finish", "cancel", "wait", "retry", "run"]),
