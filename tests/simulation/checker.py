@@ -33,9 +33,9 @@ async def watch(world: World) -> None:
 
 def _check_overdue(world: World) -> None:
     """Deadlines that the leader alone must keep: start acknowledgements, and leases of workers that are gone."""
-    calm = world.loop.now - world.disturbed_at
-    if world.leader() is None or world.loop.now - _leading_since(world) < calm:
-        calm = min(calm, world.loop.now - _leading_since(world))
+    if world.leader() is None:
+        return
+    calm = world.loop.now - max(world.disturbed_at, world.history.term_at)
     for held in world.history.ledger.in_flight.values():
         for record in held.values():
             age = world.loop.now - record.since
@@ -71,10 +71,6 @@ def _gone(world: World, record: Record) -> bool:
 def _overdue(world: World, record: Record, promise: str, age: float) -> None:
     world.history.violate(promise, f"{story(record)} for {age:.1f} s")
     record.since = world.loop.now  # said once
-
-
-def _leading_since(world: World) -> float:
-    return max(world.disturbed_at, world.history.term_at)
 
 
 def check_memory(world: World) -> None:

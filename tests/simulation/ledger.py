@@ -212,12 +212,12 @@ class Ledger:
     def _check_end(self, record: Record, before: dict[str, Any]) -> None:
         """What is done stays done, unless a person wants it again."""
         if before["state"] in TERMINAL:
-            if record.state in TERMINAL and record.get("attempt") == before["attempt"]:
+            asked = self.retries_asked.get(record.id, 0)
+            if not asked and record.state in TERMINAL and record.get("attempt") == before["attempt"]:
                 for name in ("state", "output_json", "ended_at", "error_kind"):
                     if record.values[name] != before[name]:
                         self._violate("done stays done", f"{name} of the ended {story(record)} was {before[name]!r}")
                 return
-            asked = self.retries_asked.get(record.id, 0)
             if not asked:
                 self._violate("done stays done", f"{story(record)} had ended as {S(before['state']).name}")
             self.retries_asked[record.id] = asked - 1

@@ -316,7 +316,7 @@ def step_made_twice() -> list[Place]:
 def trigger_rule_wrong() -> list[Place]:
     """A step that waits for a failure starts without one."""
     table = list(AT_LAST)
-    table[3] = (READY,) * 4
+    table[3] = (READY, READY, READY, READY)
     return [(dag_progress, "AT_LAST", tuple(table))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from taskyard_core.engine import attempts, retries, sessions
+from taskyard_core.engine import attempts, retries, runs, sessions
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Registration, Worker
@@ -25,6 +25,8 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
     """Takes in RUN_COLUMNS of a live run and the instances of its steps, ended ones included."""
     run = retries.restore_run(c, row, instances)
     c.runs[run.id] = run
+    if run.state == RunState.RUNNING:
+        runs.resume(c, run)
 
 
 def restore_instance(c: Cluster, instance: Instance) -> None:

@@ -29,6 +29,7 @@ def retry(c: Cluster, event: Retry) -> None:
         if run is not None:
             step = run.plan.graph.index[instance.step_id]
             runs.reopen(c, run, step)
+            runs.resume(c, run)
         _again(c, instance)
         c.batch.answers.append((event.reply, TaskState(instance.state)))
         return

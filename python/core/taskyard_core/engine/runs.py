@@ -135,6 +135,22 @@ def step_ended(c: Cluster, instance: Instance) -> None:
     _settle(c, run, failed)
 
 
+def resume(c: Cluster, run: LiveRun) -> None:
+    """Makes the instances that a restored run lacks: of steps that its stored ends decide otherwise than it went on.
+
+    That is so only after the database did not take a result: the run went on from a success, and a failure was stored.
+    """
+    failed: list[int] = []
+    for step, state in enumerate(run.progress.states()):
+        if step in run.instance_ids:
+            continue
+        if state == StepState.READY:
+            _make_step(c, run, step, failed)
+        elif state in (StepState.SKIPPED, StepState.UPSTREAM_FAILED):
+            _make_skipped(c, run, step, Decision(int(state)))
+    _settle(c, run, failed)
+
+
 def _settle(c: Cluster, run: LiveRun, failed: list[int]) -> None:
     """Lets the ends of steps that failed at once have their consequences, then ends the run if all is over."""
     while failed:
