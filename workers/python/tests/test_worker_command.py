@@ -224,7 +224,7 @@ async def test_a_scheduler_that_restarts_finds_the_worker_again(scheduler: GrpcS
         scheduler.assign(task("a", "sleep", seconds=0.5))
         await scheduler.changed.until(lambda: scheduler.started == ["a"])
     again = GrpcScheduler()
-    again.errors = [(grpc.StatusCode.NOT_FOUND, "UNKNOWN_WORKER", None)]
+    again.forgetful = True
     async with serving(again, port):
         assert status(await again.result("a")) == "SUCCESS"
         assert len(again.registrations) == 1

@@ -55,6 +55,7 @@ class GrpcScheduler(WorkerServiceServicer):
     def __init__(self) -> None:
         self.changed = Signal()
         self.accepted = True
+        self.forgetful = False  # True: knows no worker that has not registered with it
         self.errors: list[tuple[grpc.StatusCode, str, float | None]] = []
         self.tokens: list[str] = []
         self.registrations: list[RegisterRequest] = []
@@ -87,13 +88,15 @@ class GrpcScheduler(WorkerServiceServicer):
     async def connected(self, number: int = 1) -> None:
         await self.changed.until(lambda: self.streams >= number)
 
-    async def _enter(self, context: Any) -> None:
+    async def _enter(self, context: Any, *, registering: bool = False) -> None:
         self.tokens += [value for key, value in context.invocation_metadata() if key == "authorization"]
         if self.errors:
             await abort(context, *self.errors.pop(0))
+        if self.forgetful and not self.registrations and not registering:
+            await abort(context, grpc.StatusCode.NOT_FOUND, "UNKNOWN_WORKER", None)
 
     async def Register(self, request: RegisterRequest, context: Any) -> RegisterResponse:
-        await self._enter(context)
+        await self._enter(context, registering=True)
         self.registrations.append(request)
         self.changed()
         message = "" if self.accepted else "no room for you"
