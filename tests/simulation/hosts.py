@@ -218,7 +218,7 @@ class SchedulerHost(Host):
 
     def died(self, process: Process) -> None:
         self.scheduler = None
-        self.world.disturbed_at = self.world.loop.now
+        self.world.disturbed_at = max(self.world.disturbed_at, self.world.loop.now)
         if self.election is not None:
             self.world.loop.call_later(0.5, self.world.seat.leave, self.election, context=self.world.loop.world.context)
 

@@ -36,7 +36,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.queued = False  # among the loop's runnable ones
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[_Handle] = deque()
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
         self.context.run(_PROCESS.set, self)
@@ -62,15 +62,22 @@ class _Task(asyncio.Task[T]):
 class _Handle(asyncio.Handle):
     """A handle that asks nobody whether it is being debugged: there are tens of thousands in each history."""
 
-    __slots__ = ()
+    __slots__ = ("when_s",)
 
-    def __init__(self, callback: Any, args: Any, loop: Any, context: contextvars.Context) -> None:
+    def __init__(self, callback: Any, args: Any, context: contextvars.Context, when_s: float = 0.0) -> None:
         self._context = context
-        self._loop = loop
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
+        self.when_s = when_s
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does, so that nothing is kept
+
+    def when(self) -> float:
+        """Returns the time of a timer."""
+        return self.when_s
 
 
 _Base: Any = asyncio.AbstractEventLoop
@@ -91,7 +98,7 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         self.world = Process("world")
         self._random = rng.random
         self._runnable: list[Process] = []
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, _Handle]] = []
         self._numbers = count()
         self._serials = count(1)
         self._closed = False
@@ -134,8 +141,13 @@ class VirtualLoop(_Base):  # type: ignore[misc]
     ) -> asyncio.Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = _Handle(callback, args, self, context)
-        self._enqueue(handle, context)
+        handle = _Handle(callback, args, context)
+        process = context.get(_PROCESS, self.world)
+        if process.alive:
+            process.ready.append(handle)
+            if not process.queued and not process.paused:
+                process.queued = True
+                self._runnable.append(process)
         return handle
 
     def call_soon_threadsafe(
@@ -145,20 +157,17 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> asyncio.Handle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> asyncio.Handle:
         if context is None:
             context = contextvars.copy_context()
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Handle(callback, args, context, when)
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: a cancelled timer is passed over when its time comes."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -238,16 +247,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
                 lines += [f"{process.name}: {_story(task)}" for task in process.tasks if not task.done()]
         return "\n".join(lines)
 
-    def _enqueue(self, handle: asyncio.Handle, context: contextvars.Context) -> None:
-        process = context.get(_PROCESS, self.world)
-        if not process.alive:
-            return
-        process.ready.append(handle)
-        if not process.queued and not process.paused:
-            process.queued = True
-            self._runnable.append(process)
-
     def _turn(self, until: float) -> None:
+        """Lets one process do what it is ready to do; when none is, moves time on."""
         runnable = self._runnable
         if not runnable:
             self._advance(until)
@@ -255,35 +256,41 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         self.turns += 1
         if self.turns > BUSY_LIMIT:
             raise Stuck(f"time stands still at {self.now:.3f} s while callbacks go on for ever\n{self.dump()}")
-        place = int(self._random() * len(runnable)) if len(runnable) > 1 else 0
-        process = runnable.pop(place)
+        process = runnable.pop(int(self._random() * len(runnable)) if len(runnable) > 1 else 0)
         process.queued = False
         ready = process.ready
         for _ in range(len(ready)):
-            if not process.alive or process.paused or not ready:
+            if not process.alive or process.paused:
                 return
             handle = ready.popleft()
-            if not handle.cancelled():
-                handle._run()
+            if not handle._cancelled:
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except Exception as error:
+                    self.call_exception_handler({"message": f"callback {handle._callback!r}", "exception": error})
         if ready and process.alive and not process.paused and not process.queued:
             process.queued = True
             runnable.append(process)
 
     def _advance(self, until: float) -> None:
         """Moves time to the next timer and makes all that are due then ready."""
-        timers = self._timers
-        while timers and timers[0][2].cancelled():
-            heapq.heappop(timers)
+        timers, pop = self._timers, heapq.heappop
+        while timers and timers[0][2]._cancelled:
+            pop(timers)
         if not timers:
             raise Stuck(f"deadlock at {self.now:.3f} s: nothing is left that could happen\n{self.dump()}")
         if timers[0][0] > until:
             raise Stuck(f"not done at {until:.0f} s")
         self.turns = 0
-        self.now = max(self.now, timers[0][0])
-        while timers and timers[0][0] <= self.now:
-            handle = heapq.heappop(timers)[2]
-            if not handle.cancelled():
-                self._enqueue(handle, handle._context)  # type: ignore[attr-defined]
+        now = self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= now:
+            handle = pop(timers)[2]
+            process = handle._context.get(_PROCESS, self.world)
+            if not handle._cancelled and process.alive:
+                process.ready.append(handle)
+                if not process.queued and not process.paused:
+                    process.queued = True
+                    self._runnable.append(process)
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed and _PROCESS.get(self.world).alive:

@@ -14,6 +14,7 @@ from simulation.loop import Process, VirtualLoop
 
 FAST_S = (0.0002, 0.003)
 SLOW_S = (0.02, 0.4)
+LONGEST_S = 10.0
 SLOW_SHARE = 0.03
 """How many packets of a good network take long all the same: so that independent calls overtake each other."""
 
@@ -84,7 +85,8 @@ class Network:
     def delay(self, source: str, target: str) -> float:
         """Draws how long a packet takes, in seconds."""
         low, high = SLOW_S if self._rng.random() < SLOW_SHARE else FAST_S
-        return self._rng.uniform(low, high) * self._slow.get(source, 1.0) * self._slow.get(target, 1.0)
+        slowness = max(self._slow.get(source, 1.0), self._slow.get(target, 1.0))
+        return min(self._rng.uniform(low, high) * slowness, LONGEST_S)
 
     def doubled(self) -> bool:
         """Draws whether something that may be doubled is."""

@@ -31,7 +31,7 @@ from taskyard_service.identity import Identity, Role
 
 AGAIN = (Unavailable, DeadlineExceeded, Overloaded)
 TIMEOUT_S = 8.0
-AUDIT_S = 2.5
+AUDIT_S = 4.0
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ PROCESSES = 2
 
 
 def catch(name: str) -> tuple[str, int | None, str]:
-    """Returns the first seed that catches a mutation, and what it says; None when none does."""
+    """Returns the first seed that catches a mutation and passes without it, and what it says; None when none does."""
     mutation = mutations.ALL[name]
-    with mutation.applied():
-        for number in range(1, LIMIT + 1):
+    for number in range(1, LIMIT + 1):
+        with mutation.applied():
             outcome = seed.run(number, only=mutation.faults)
-            if outcome.violations:
-                return name, number, outcome.violations[0].split("\n")[0]
+        if outcome.violations and not seed.run(number, only=mutation.faults).violations:
+            return name, number, outcome.violations[0].split("\n")[0]
     return name, None, ""
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 
-TASKS = 34
-RUNS = 5
+TASKS = 52
+RUNS = 3
 SPAN_S = 20.0
 """Over which time the clients' wishes are spread."""
 WORKFLOWS = 3
@@ -92,14 +92,14 @@ def _common(rng: random.Random, number: int) -> dict[str, Any]:
     if rng.random() < 0.2:
         wish["cancel_after"] = rng.choice((0.0, rng.uniform(0.0, 1.0), rng.uniform(0.0, 8.0)))
     wish["retry"] = rng.random() < 0.3
-    wish["repeats"] = rng.choice((0, 0, 0, 1, 2))
+    wish["repeats"] = rng.choice((0, 0, 0, 0, 1))
     return wish
 
 
 def _task(rng: random.Random, number: int) -> TaskWish:
     task_type, input = _work(rng)
     wish = TaskWish(**_common(rng, number), task_type=task_type, input=input)
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         wish.key = f"key-{rng.randrange(4)}"
         wish.task_type, wish.input = "loop", {"do": "return", "s": 0.2, "echo": wish.key}
     forever = wish.fate == "hang" and wish.cancel_after is not None and task_type in HANDLED
