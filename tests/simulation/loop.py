@@ -265,7 +265,8 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             handle = ready.popleft()
             if not handle._cancelled:
                 try:
-                    handle._context.run(handle._callback, *handle._args)
+                    call: Any = handle._callback
+                    handle._context.run(call, *handle._args)
                 except Exception as error:
                     self.call_exception_handler({"message": f"callback {handle._callback!r}", "exception": error})
         if ready and process.alive and not process.paused and not process.queued:
