@@ -57,9 +57,9 @@ def _check_fenced(world: World) -> None:
         stream = history.streams.get(worker_id)
         if token in history.told_to_stop or stream is None or stream.server is None or stream.task is None:
             continue
-        open_since = float(stream.facts["at"])
         leads = stream.server.alive and stream.server.name == history.ledger.holder and history.term_at < at
-        if leads and open_since < at and not stream.task.done() and world.disturbed_at < at:
+        open_all_along = float(stream.facts["at"]) < history.ledger.tokens[token].at
+        if leads and open_all_along and not stream.task.done() and world.disturbed_at < at:
             history.violate("what is replaced is fenced", f"{worker_id} was not told to leave {token[:6]}")
 
 
