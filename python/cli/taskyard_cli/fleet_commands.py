@@ -16,6 +16,7 @@ from taskyard_client import AsyncClient
 
 Filter = Annotated[str, typer.Option("--filter", help="Which, as an expression.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+_UNITS = ("m CPU", " MiB", " GPU")
 
 
 def workers(
@@ -26,14 +27,14 @@ def workers(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List workers."""
+    """List workers. TASKS and RESOURCES say what is in use of what is offered."""
 
     async def work(client: AsyncClient) -> pb.ListWorkersResponse:
         found = [each async for each in client.workers(filter=filter_, limit=limit)]
         return pb.ListWorkersResponse(workers=found)
 
     page = with_client(address, token, ca, work)
-    columns = ("ID", "STATE", "TASKS", "TYPES", "LABELS", "HOST", "LAST SEEN")
+    columns = ("ID", "STATE", "TASKS", "RESOURCES", "TYPES", "LABELS", "HOST", "LAST SEEN")
     rows = (_worker_row(each) for each in page.workers)
     answer(page, output, lambda: table(columns, rows, empty="no workers; `taskyard worker` starts one"))
 
@@ -41,9 +42,11 @@ def workers(
 def _worker_row(each: pb.Worker) -> tuple[Any, ...]:
     labels = ",".join(f"{name}={value}" for name, value in sorted(each.labels.items()))
     tasks = f"{each.active_tasks}/{each.max_concurrency}"
+    resources = _in_use(each.resources_in_use, each.resources)
     host = f"{each.host}:{each.port}" if each.port else each.host
     word = state(worker_word(each.state))
-    return each.worker_id, word, tasks, ",".join(each.capabilities), labels, host, when(each.last_seen_time)
+    types = ",".join(each.capabilities)
+    return each.worker_id, word, tasks, resources, types, labels, host, when(each.last_seen_time)
 
 
 def queues(
@@ -77,8 +80,17 @@ def queues(
 
 
 def _resources(asked: Resources) -> str:
-    units = ((asked.cpu_millis, "m CPU"), (asked.memory_mb, " MiB"), (asked.gpus, " GPU"))
-    return ", ".join(f"{amount}{unit}" for amount, unit in units if amount)
+    return ", ".join(f"{amount}{unit}" for amount, unit in zip(_amounts(asked), _UNITS, strict=True) if amount)
+
+
+def _in_use(used: Resources, offered: Resources) -> str:
+    """Returns `500/4000m CPU, 1/2 GPU`: a worker that came back with a smaller offer may use more than it has."""
+    both = zip(_amounts(used), _amounts(offered), _UNITS, strict=True)
+    return ", ".join(f"{held}/{had}{unit}" for held, had, unit in both if held or had)
+
+
+def _amounts(some: Resources) -> tuple[int, int, int]:
+    return some.cpu_millis, some.memory_mb, some.gpus
 
 
 def status(

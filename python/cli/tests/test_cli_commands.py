@@ -79,6 +79,8 @@ def furnished(served: Served) -> Served:
             worker_id="w-1", host="alpha", port=8080, capabilities=["shell", "sleep"], max_concurrency=10,
             labels={"zone": "a", "lang": "python"}, state=fleet_pb2.WorkerState.WORKER_STATE_HEALTHY,
             active_tasks=3, last_seen_time=time_at(5),
+            resources=policies_pb2.Resources(cpu_millis=4_000, memory_mb=8_192),
+            resources_in_use=policies_pb2.Resources(cpu_millis=1_500, gpus=1),
         ),
         fleet_pb2.Worker(
             worker_id="w-2", capabilities=["*"], state=fleet_pb2.WorkerState.WORKER_STATE_UNHEALTHY, max_concurrency=1,

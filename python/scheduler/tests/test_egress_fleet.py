@@ -50,6 +50,21 @@ def test_a_worker_is_shown_as_it_stands() -> None:
     assert message.resources.cpu_millis == 100
 
 
+def test_a_worker_shows_what_it_offers_and_what_is_in_use() -> None:
+    made = worker(cpu_millis=1_000, memory_mb=512, gpus=2)
+    assert not worker_message(made).HasField("resources_in_use")
+    fleet = Fleet(random.Random(1).random)
+    asking = instance_from_row(store_rows.instance(id="asks"))
+    asking.policy = Policy(cpu_millis=250, gpus=1)
+    fleet.hold(made, asking)
+    message = worker_message(made)
+    offered, in_use = message.resources, message.resources_in_use
+    assert (offered.cpu_millis, offered.memory_mb, offered.gpus) == (1_000, 512, 2)
+    assert (in_use.cpu_millis, in_use.memory_mb, in_use.gpus) == (250, 0, 1)
+    fleet.release(made, asking)
+    assert not worker_message(made).HasField("resources_in_use")
+
+
 @pytest.mark.parametrize("state", list(WorkerState))
 def test_every_state_of_a_worker_has_its_name(state: WorkerState) -> None:
     shown = worker_message(worker(state)).state
@@ -64,6 +79,7 @@ def test_a_worker_that_was_never_heard_of_and_offers_nothing() -> None:
     message = worker_message(made)
     assert not message.HasField("last_seen_time")
     assert not message.HasField("resources")
+    assert not message.HasField("resources_in_use")
     assert worker_values(made)["last_seen_at"] is None
 
 

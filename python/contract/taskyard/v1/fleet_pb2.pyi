@@ -94,6 +94,7 @@ class Worker(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     BUILD_ID_FIELD_NUMBER: _builtins.int
     PROTOCOL_FIELD_NUMBER: _builtins.int
+    RESOURCES_IN_USE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """As registered."""
     host: _builtins.str
@@ -132,6 +133,10 @@ class Worker(_message.Message):
     def resources(self) -> _policies_pb2.Resources:
         """What it offers to tasks that ask for resources; absent when nothing."""
 
+    @_builtins.property
+    def resources_in_use(self) -> _policies_pb2.Resources:
+        """What its attempts hold of what it offers; absent when nothing."""
+
     def __init__(
         self,
         *,
@@ -150,10 +155,11 @@ class Worker(_message.Message):
         resources: _policies_pb2.Resources | None = ...,
         build_id: _builtins.str = ...,
         protocol: _builtins.str = ...,
+        resources_in_use: _policies_pb2.Resources | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_seen_time", b"last_seen_time", "resources", b"resources"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_seen_time", b"last_seen_time", "resources", b"resources", "resources_in_use", b"resources_in_use"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "build_id", b"build_id", "capabilities", b"capabilities", "cpu_usage", b"cpu_usage", "host", b"host", "labels", b"labels", "last_seen_time", b"last_seen_time", "max_concurrency", b"max_concurrency", "memory_mb", b"memory_mb", "port", b"port", "protocol", b"protocol", "resources", b"resources", "session_epoch", b"session_epoch", "state", b"state", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "build_id", b"build_id", "capabilities", b"capabilities", "cpu_usage", b"cpu_usage", "host", b"host", "labels", b"labels", "last_seen_time", b"last_seen_time", "max_concurrency", b"max_concurrency", "memory_mb", b"memory_mb", "port", b"port", "protocol", b"protocol", "resources", b"resources", "resources_in_use", b"resources_in_use", "session_epoch", b"session_epoch", "state", b"state", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

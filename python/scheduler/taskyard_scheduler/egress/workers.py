@@ -39,6 +39,9 @@ def worker_message(worker: Worker) -> pb.Worker:
     if has.cpu_millis or has.memory_mb or has.gpus:
         offered = policies_pb2.Resources(cpu_millis=has.cpu_millis, memory_mb=has.memory_mb, gpus=has.gpus)
         message.resources.CopyFrom(offered)
+    if worker.cpu or worker.memory or worker.gpus:
+        in_use = policies_pb2.Resources(cpu_millis=worker.cpu, memory_mb=worker.memory, gpus=worker.gpus)
+        message.resources_in_use.CopyFrom(in_use)
     if worker.last_seen:
         put_time(message.last_seen_time, worker.last_seen)
     return message
