@@ -22,7 +22,7 @@ from simulation.network import Network
 from simulation.stores import SimStore, Weather
 from simulation.transports import Route as Way
 from simulation.transports import SimLink
-from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1 import fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_core.engine import Limits
 from taskyard_scheduler.logs.memory import MemoryLogStore
 from taskyard_scheduler.scheduler import Scheduler
@@ -245,21 +245,6 @@ def routes(scheduler: Scheduler, logs: MemoryLogStore, heartbeat_s: int) -> dict
     return found
 
 
-class OfferedIdentity(Identity):
-    """A worker's identity that also offers resources."""
-
-    offer: Offer
-
-    def request(self) -> workers_pb2.RegisterRequest:
-        request = super().request()
-        request.resources.CopyFrom(
-            policies_pb2.Resources(
-                cpu_millis=self.offer.cpu_millis, memory_mb=self.offer.memory_mb, gpus=self.offer.gpus
-            )
-        )
-        return request
-
-
 class WorkerHost(Host):
     """A host with a worker, whose disk and machine outlive its process.
 
@@ -290,15 +275,17 @@ class WorkerHost(Host):
         world, rng = self.world, self.rng()
         self.machine.boot(process)
         way = Way(world.fabric, process, world.addresses(), Caller(self.name, TENANT, Role.WORKER))
-        identity = OfferedIdentity(
+        identity = Identity(
             worker_id=self.name,
             host=self.name,
             port=0,
             capabilities=self.types,
             max_concurrency=self.offer.slots,
             labels=self.labels,
+            cpu_millis=self.offer.cpu_millis,
+            memory_mb=self.offer.memory_mb,
+            gpus=self.offer.gpus,
         )
-        object.__setattr__(identity, "offer", self.offer)
         runtime = self.runtime = Runtime(
             link=SimLink(way, rng),
             identity=identity,

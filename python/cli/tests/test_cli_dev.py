@@ -134,6 +134,25 @@ def test_secrets_are_for_their_owner_only_and_workers_get_none(start: Start) -> 
     dev.end()
 
 
+def test_workers_offer_what_is_said_and_else_what_the_environment_says(start: Start) -> None:
+    dev = start("--workers", "1", "--cpus", "0.5", "--memory-mb", "512", TASKYARD_CPUS="8", TASKYARD_GPUS="2")
+    dev.until("is ready")
+    told = json.loads((dev.data / "worker-1" / "told.json").read_text())
+    assert (told["TASKYARD_CPUS"], told["TASKYARD_MEMORY_MB"], told["TASKYARD_GPUS"]) == ("0.5", "512", "2")
+    assert "TASKYARD_CONCURRENCY" not in told
+    dev.end()
+
+
+@pytest.mark.parametrize("wrong", [("--cpus", "-1"), ("--memory-mb", "8G"), ("--gpus", "0.5")])
+def test_an_offer_that_cannot_be_is_refused_before_anything_starts(
+    wrong: tuple[str, str], cli: Cli, tmp_path: Path
+) -> None:
+    shown = cli("dev", "--data", str(tmp_path / "d"), *wrong)
+    assert shown.exit_code == Exit.USAGE
+    assert wrong[0] in shown.stderr
+    assert not (tmp_path / "d").exists()
+
+
 def test_one_directory_has_one_owner_at_a_time(start: Start) -> None:
     first = start("--workers", "0")
     first.until("is ready")

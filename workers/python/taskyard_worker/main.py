@@ -121,6 +121,9 @@ def parser() -> argparse.ArgumentParser:
     add("--worker-id", metavar="ID", help="the worker's id (TASKYARD_WORKER_ID)")
     add("--data", metavar="DIR", help="data directory (TASKYARD_DATA)")
     add("--concurrency", metavar="N", help="how many tasks run at once (TASKYARD_CONCURRENCY)")
+    add("--cpus", metavar="CORES", help="offer so many cores to tasks that ask for them, e.g. 4 or 0.5 (TASKYARD_CPUS)")
+    add("--memory-mb", metavar="MIB", help="offer so much memory to tasks that ask for it (TASKYARD_MEMORY_MB)")
+    add("--gpus", metavar="N", help="offer so many GPUs to tasks that ask for them (TASKYARD_GPUS)")
     add("--label", action="append", metavar="NAME=VALUE", help="a label that selectors match; may be repeated")
     add("--http-port", metavar="PORT", help="port of /healthz, /readyz, /metrics; 0: a free one")
     add("--log-level", metavar="LEVEL", help="debug, info, warning or error (TASKYARD_LOG_LEVEL)")
@@ -134,6 +137,9 @@ def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
         "worker_id": arguments.worker_id,
         "data": arguments.data,
         "concurrency": arguments.concurrency,
+        "cpus": arguments.cpus,
+        "memory_mb": arguments.memory_mb,
+        "gpus": arguments.gpus,
         "labels": parse_labels(",".join(arguments.label)) if arguments.label else None,
         "http_port": arguments.http_port,
         "log_level": arguments.log_level,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
+from taskyard.v1.policies_pb2 import Resources
 from taskyard.v1.workers_pb2 import AppendLogsRequest, DeregisterRequest, HeartbeatRequest, RegisterRequest
 from taskyard_worker.backoff import Backoff
 from taskyard_worker.errors import NotAccepted, SessionSuperseded, Unauthenticated
@@ -34,7 +35,7 @@ DRAIN_OVERDUE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who registers: the fields of RegisterRequest, which explains them."""
+    """Who registers: the fields of RegisterRequest, which explains them, and those of its resources."""
 
     worker_id: str
     host: str
@@ -43,9 +44,13 @@ class Identity:
     max_concurrency: int
     labels: dict[str, str] = field(default_factory=dict)
     build_id: str = ""
+    cpu_millis: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
 
     def request(self) -> RegisterRequest:
-        """Return the announcement."""
+        """Return the announcement. Who offers no resources leaves them out: that is how the contract says none."""
+        offered = Resources(cpu_millis=self.cpu_millis, memory_mb=self.memory_mb, gpus=self.gpus)
         return RegisterRequest(
             worker_id=self.worker_id,
             host=self.host,
@@ -55,6 +60,7 @@ class Identity:
             protocol="grpc",
             labels=self.labels,
             build_id=self.build_id,
+            resources=offered if offered.ByteSize() else None,
         )
 
 

@@ -45,6 +45,24 @@ class WorkerSettings(BaseModel):
     concurrency: Annotated[int, Field(ge=1, le=100_000, json_schema_extra={"unit": "tasks"})] = Field(
         default=10, description="How many tasks run at once."
     )
+    cpus: Annotated[float, Field(ge=0, le=1_000, json_schema_extra={"unit": "cores"})] = Field(
+        default=0.0,
+        description=(
+            "Processor cores offered to tasks that ask for processor time, to a thousandth (0.5: half a core). "
+            "0: none, so no such task is sent to this worker."
+        ),
+    )
+    memory_mb: Annotated[int, Field(ge=0, le=100_000_000, json_schema_extra={"unit": "MiB"})] = Field(
+        default=0,
+        description=(
+            "Memory offered to tasks that ask for memory, in MiB (8192: 8 GiB). "
+            "0: none, so no such task is sent to this worker."
+        ),
+    )
+    gpus: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={"unit": "GPUs"})] = Field(
+        default=0,
+        description="Whole GPUs offered to tasks that ask for GPUs. 0: none, so no such task is sent to this worker.",
+    )
     labels: Labels = Field(
         default={},
         description="Labels that selectors match, as name=value, separated by commas; `lang=python` is given.",
@@ -77,10 +95,22 @@ class WorkerSettings(BaseModel):
             raise ValueError(f"{len(labels)} labels, but a worker has at most 64")
         return labels
 
+    @field_validator("cpus")
+    @classmethod
+    def _whole_millis(cls, cpus: float) -> float:
+        if round(cpus, 3) != cpus:
+            raise ValueError(f"cores are counted to a thousandth; write {max(0.001, round(cpus, 3)):g}")
+        return cpus
+
     @field_validator("data")
     @classmethod
     def _home_directory(cls, path: Path) -> Path:
         return path.expanduser()
+
+    @property
+    def cpu_millis(self) -> int:
+        """The offered cores in thousandths, as the contract counts them."""
+        return round(self.cpus * 1_000)
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any]) -> WorkerSettings:

@@ -59,7 +59,7 @@ class Worker:
     ```
 
     Args:
-        settings: Where the scheduler is, how much runs at once, where files go.
+        settings: Where the scheduler is, how much runs at once, which resources are offered, where files go.
         offer: The handlers; by default those of the module's `@task`, and the built-in ones.
         environ: Environment of the processes that handlers and commands run in.
         log: The worker's own log; JSON lines on stderr when None.
@@ -171,6 +171,9 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
         max_concurrency=settings.concurrency,
         labels={"lang": "python", **settings.labels},
         build_id=metadata.version("taskyard-worker"),
+        cpu_millis=settings.cpu_millis,
+        memory_mb=settings.memory_mb,
+        gpus=settings.gpus,
     )
 
 

@@ -291,6 +291,9 @@ async def test_an_unusable_data_directory_exits_74(port: int, workers: Workers, 
     ("arguments", "tasks", "said"),
     [
         (("--concurrency", "0"), "", "TASKYARD_CONCURRENCY is '0'"),
+        (("--gpus", "-1"), "", "TASKYARD_GPUS is '-1'"),
+        (("--cpus", "0.0005"), "", "TASKYARD_CPUS is '0.0005'"),
+        (("--memory-mb", "8G"), "", "TASKYARD_MEMORY_MB is '8G'"),
         (("--label", "zone"), "", "'zone' is no name=value"),
         (("--only", "nothing"), "", "no handler for task type 'nothing'"),
         ((), "missing.py", "there is no file 'missing.py'"),
@@ -312,6 +315,19 @@ async def test_only_what_is_asked_for_is_offered(scheduler: GrpcScheduler, port:
     assert list(scheduler.registrations[0].capabilities) == ["hello"]
 
 
+async def test_resources_are_offered_on_the_command_line(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    await workers.start(port, "--cpus", "1.5", "--memory-mb", "8192", TASKYARD_CPUS="8", TASKYARD_GPUS="2")
+    await scheduler.connected()
+    offered = scheduler.registrations[0].resources
+    assert (offered.cpu_millis, offered.memory_mb, offered.gpus) == (1_500, 8_192, 2)
+
+
+async def test_who_names_no_resources_offers_none(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:
+    await workers.start(port, TASKYARD_CPUS="", TASKYARD_GPUS="0")
+    await scheduler.connected()
+    assert not scheduler.registrations[0].HasField("resources")
+
+
 async def test_a_program_may_run_a_worker_itself(scheduler: GrpcScheduler, port: int, tmp_path: Path) -> None:
     registry = TaskRegistry()
 
@@ -319,10 +335,12 @@ async def test_a_program_may_run_a_worker_itself(scheduler: GrpcScheduler, port:
     async def double(number: int) -> int:
         return 2 * number
 
-    settings = WorkerSettings(address=f"127.0.0.1:{port}", data=tmp_path, http_port=0, bind="127.0.0.1")
+    settings = WorkerSettings(address=f"127.0.0.1:{port}", data=tmp_path, http_port=0, bind="127.0.0.1", cpus=2, gpus=1)
     worker = Worker(settings, Offer(registry, builtin=False), {}, Silent())
     running = asyncio.create_task(worker.run())
     await scheduler.connected()
+    offered = scheduler.registrations[0].resources
+    assert (offered.cpu_millis, offered.memory_mb, offered.gpus) == (2_000, 0, 1)
     assert list(scheduler.registrations[0].capabilities) == ["double"]
     scheduler.assign(task("a", "double", number=21))
     assert (await scheduler.result("a")).output_json == "42"

@@ -82,11 +82,35 @@ def test_settings_come_from_arguments_then_variables_then_defaults() -> None:
     assert load({}, {}).concurrency == 10
 
 
+def test_resources_are_offered_only_when_they_are_named() -> None:
+    nothing = load({}, {})
+    assert (nothing.cpu_millis, nothing.memory_mb, nothing.gpus) == (0, 0, 0)
+    environ = {"TASKYARD_CPUS": "0.5", "TASKYARD_MEMORY_MB": "8192", "TASKYARD_GPUS": "1"}
+    settings = load(environ, {"gpus": "2", "cpus": None})
+    assert (settings.cpu_millis, settings.memory_mb, settings.gpus) == (500, 8_192, 2)
+
+
+@pytest.mark.parametrize(("cpus", "millis"), [("0", 0), ("4", 4_000), ("0.001", 1), ("2.007", 2_007), ("1000", 10**6)])
+def test_cores_are_counted_in_thousandths(cpus: str, millis: int) -> None:
+    assert load({"TASKYARD_CPUS": cpus}, {}).cpu_millis == millis
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
         ("TASKYARD_CONCURRENCY", "0", "greater than or equal to 1"),
         ("TASKYARD_CONCURRENCY", "many", "valid integer"),
+        ("TASKYARD_CPUS", "-1", "greater than or equal to 0.*half a core.*0: none"),
+        ("TASKYARD_CPUS", "1000.1", "less than or equal to 1000"),
+        ("TASKYARD_CPUS", "nan", "TASKYARD_CPUS is 'nan'"),
+        ("TASKYARD_CPUS", "500m", "valid number.*0.5: half a core"),
+        ("TASKYARD_CPUS", "1.2345", "counted to a thousandth; write 1.234"),
+        ("TASKYARD_CPUS", "0.0001", "counted to a thousandth; write 0.001"),
+        ("TASKYARD_MEMORY_MB", "-1", "greater than or equal to 0"),
+        ("TASKYARD_MEMORY_MB", "8GiB", "TASKYARD_MEMORY_MB is '8GiB'.*valid integer.*8192: 8 GiB"),
+        ("TASKYARD_MEMORY_MB", "100000001", "less than or equal to 100000000"),
+        ("TASKYARD_GPUS", "0.5", "valid integer.*Whole GPUs"),
+        ("TASKYARD_GPUS", "1001", "less than or equal to 1000"),
         ("TASKYARD_HTTP_PORT", "70000", "less than or equal to 65535"),
         ("TASKYARD_LABELS", "novalue", "'novalue' is no name=value"),
         ("TASKYARD_LOG_LEVEL", "loud", "'debug', 'info'"),

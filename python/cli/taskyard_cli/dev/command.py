@@ -28,9 +28,19 @@ def dev(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The scheduler's gRPC port; 0: a free one.")] = 9090,
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="Its HTTP port; 0: a free one.")] = 8081,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Tasks at once in a worker; default 10.")] = None,
+    cpus: Annotated[
+        float | None, typer.Option(min=0, max=1_000, help="Cores that each worker offers to tasks that ask for them.")
+    ] = None,
+    memory_mb: Annotated[
+        int | None, typer.Option(min=0, max=100_000_000, help="Memory that each worker offers, in MiB.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, max=1_000, help="GPUs that each worker offers.")] = None,
 ) -> None:
     """Run a scheduler and workers here, on SQLite, until Ctrl-C."""
-    plan = Plan(workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port)
+    plan = Plan(
+        workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port,
+        cpus=cpus, memory_mb=memory_mb, gpus=gpus,
+    )  # fmt: skip
     require("scheduler", "worker")  # what is missing is said before anything starts
     directory = Path(data) if data else data_directory(os.environ)
     with Place(directory.expanduser().absolute()) as place:

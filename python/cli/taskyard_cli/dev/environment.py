@@ -23,6 +23,9 @@ class Plan:
         concurrency: Tasks that one worker runs at once; None: its default.
         grpc_port: The scheduler's. 0: a free one.
         http_port: The scheduler's. 0: a free one.
+        cpus: Cores that one worker offers; None: what the environment says, else none.
+        memory_mb: Memory that one worker offers, in MiB; None: as for `cpus`.
+        gpus: GPUs that one worker offers; None: as for `cpus`.
     """
 
     workers: int
@@ -30,6 +33,9 @@ class Plan:
     concurrency: int | None
     grpc_port: int
     http_port: int
+    cpus: float | None = None
+    memory_mb: int | None = None
+    gpus: int | None = None
 
 
 def scheduler_environment(place: Place, plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
@@ -59,9 +65,13 @@ def worker_environment(
     }
     if plan.tasks:
         own["TASKYARD_TASKS"] = plan.tasks
-    if plan.concurrency is not None:
-        own["TASKYARD_CONCURRENCY"] = str(plan.concurrency)
-    return own
+    given = {
+        "TASKYARD_CONCURRENCY": plan.concurrency,
+        "TASKYARD_CPUS": plan.cpus,
+        "TASKYARD_MEMORY_MB": plan.memory_mb,
+        "TASKYARD_GPUS": plan.gpus,
+    }
+    return own | {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _own(environ: Mapping[str, str]) -> dict[str, str]:
