@@ -10,13 +10,16 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection, Engine
 from store_rows import NOW, changes, instance
 
 from taskyard_core import records
+from taskyard_scheduler.store.migrate import HEAD, record_release
 from taskyard_scheduler.store.open import open_store
 from taskyard_scheduler.store.port import SchemaTooNew
 from taskyard_scheduler.store.tables import CLUSTER, METADATA, SPARE
+from taskyard_scheduler.store.upgrade import SCRIPTS, upgrade
 
 
 @pytest.fixture(params=["sqlite", "mysql"])
@@ -31,6 +34,7 @@ def engine_of(url: str) -> Engine:
 
 
 async def migrated(url: str) -> Engine:
+    """Opens a store: makes the schema of an empty database, and migrates any other."""
     store = open_store(url)
     await store.open()
     await store.close()
@@ -40,19 +44,33 @@ async def migrated(url: str) -> Engine:
 def definitions(connection: Connection) -> dict[str, Any]:
     """Returns what the database itself says of each table and index."""
     if connection.dialect.name == "sqlite":
-        rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'")
+        rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master")
         return {name: " ".join(str(text).split()) for name, text in rows if not name.startswith("sqlite_")}
     found = {}
-    for name in METADATA.tables:
+    for name in (*METADATA.tables, "alembic_version"):
         [(_, text)] = connection.exec_driver_sql(f"SHOW CREATE TABLE {name}")
         found[name] = sorted(line.strip(" ,") for line in text.splitlines())
     return found
 
 
-async def test_migrations_lead_to_the_tables(url: str) -> None:
-    engine = await migrated(url)
-    with engine.connect() as connection:
-        by_migration = definitions(connection)
+def by_migrations(url: str) -> Engine:
+    """Makes the schema by every migration, one after the other."""
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        upgrade(connection)
+        record_release(connection)
+    return engine
+
+
+def content(connection: Connection) -> dict[str, list[Any]]:
+    return {
+        name: [tuple(row) for row in connection.execute(sa.select(sa.text("*")).select_from(sa.table(name)))]
+        for name in (*METADATA.tables, "alembic_version")
+    }
+
+
+def test_migrations_lead_to_the_tables(url: str) -> None:
+    with by_migrations(url).connect() as connection:
         for_this = METADATA.tables["instances"].indexes
         mysql_lacks = {
             index for index in for_this if connection.dialect.name != "sqlite" and index.name == "instances_live"
@@ -66,9 +84,41 @@ async def test_migrations_lead_to_the_tables(url: str) -> None:
             },
         )
         assert compare_metadata(context, METADATA) == []
-        METADATA.drop_all(connection)
-        METADATA.create_all(connection)
-        assert definitions(connection) == by_migration
+
+
+async def test_an_empty_database_gets_what_the_migrations_lead_to(url: str) -> None:
+    with by_migrations(url).connect() as connection:
+        schema, rows = definitions(connection), content(connection)
+        for table in (*METADATA.tables, "alembic_version"):
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+        connection.commit()
+    with (await migrated(url)).connect() as connection:
+        assert definitions(connection) == schema
+        assert content(connection) == rows
+
+
+def test_the_newest_revision_is_that_of_the_migrations() -> None:
+    assert ScriptDirectory(str(SCRIPTS)).get_heads() == [HEAD]
+
+
+async def test_a_start_that_was_killed_before_the_clusters_row_is_taken_up(url: str) -> None:
+    engine = await migrated(url)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(CLUSTER))
+    await migrated(url)
+    with engine.connect() as connection:
+        assert connection.scalar(sa.select(CLUSTER.c.term)) == 0
+
+
+async def test_an_older_revision_is_migrated(url: str) -> None:
+    engine = await migrated(url)
+    with engine.begin() as connection:  # revision "nothing yet", with its tables there: every migration is due
+        connection.exec_driver_sql("DELETE FROM alembic_version")
+        connection.exec_driver_sql("DROP TABLE workflows")
+    await migrated(url)
+    with engine.connect() as connection:
+        assert sa.inspect(connection).has_table("workflows")
+        assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == HEAD
 
 
 async def test_migrating_twice_changes_nothing(url: str) -> None:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from taskyard_scheduler.election.database import DatabaseElection
 from taskyard_scheduler.election.local import LocalElection
-from taskyard_scheduler.store.mysql_lock import NamedLock
 from taskyard_scheduler.store.port import Election
 
 LEADER_FILE = "leader.lock"
@@ -23,4 +22,7 @@ def open_election(kind: Literal["local", "database"], *, url: str, data: Path) -
     """
     if kind == "local":
         return LocalElection(data / LEADER_FILE)
+    # Here, since a local election needs no MySQL driver.
+    from taskyard_scheduler.store.mysql_lock import NamedLock
+
     return DatabaseElection(lambda: NamedLock(url, "leader"))

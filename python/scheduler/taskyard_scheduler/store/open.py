@@ -7,7 +7,6 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from taskyard_scheduler.store.mysql import mysql_store
 from taskyard_scheduler.store.port import Store, StoreError
 from taskyard_scheduler.store.sqlite import Synchronous, sqlite_store
 
@@ -34,6 +33,9 @@ def open_store(url: str, *, synchronous: Synchronous = "FULL") -> Store:
     if kind in ("mysql", "mariadb"):
         if not parsed.database:
             raise StoreError(f"the database URL names a server only: name the database; write {FORMS}")
+        # Here, since SQLite, which most start with, needs neither the driver nor SQLAlchemy's dialect of it.
+        from taskyard_scheduler.store.mysql import mysql_store
+
         return mysql_store(parsed)
     raise StoreError(f"there is no store for {kind!r} databases; write {FORMS}")
 
