@@ -5,22 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 from taskyard_cli.problems import BadFile
-from taskyard_client import (
-    AlreadyExists,
-    ClientClosed,
-    DeadlineExceeded,
-    Gone,
-    InvalidInput,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    RunFailed,
-    TaskFailed,
-    TaskyardError,
-    Unauthenticated,
-    Unavailable,
-    WrongState,
-)
 
 
 class Exit(IntEnum):
@@ -67,21 +51,37 @@ class CliError(Exception):
         self.code = code
 
 
-_CODES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Exit], ...] = (
-    ((TaskFailed, RunFailed), Exit.FAILED),
-    ((BadFile, InvalidInput, WrongState, AlreadyExists), Exit.REFUSED),
-    ((NotFound, Gone), Exit.NOT_FOUND),
-    ((Unauthenticated, PermissionDenied), Exit.NOT_ALLOWED),
-    ((Unavailable, Overloaded, ClientClosed), Exit.NOT_REACHABLE),
-    (DeadlineExceeded, Exit.TIMED_OUT),
-    (TaskyardError, Exit.UNEXPECTED),
-)
-
-
 def exit_of(error: Exception) -> Exit | None:
     """Returns the exit code of an error that is meant for people; None for a fault of this program."""
     if isinstance(error, CliError):
         return error.code
+    # Here, since only what went wrong needs the client's errors, and gRPC with them takes long to load.
+    from taskyard_client import (
+        AlreadyExists,
+        ClientClosed,
+        DeadlineExceeded,
+        Gone,
+        InvalidInput,
+        NotFound,
+        Overloaded,
+        PermissionDenied,
+        RunFailed,
+        TaskFailed,
+        TaskyardError,
+        Unauthenticated,
+        Unavailable,
+        WrongState,
+    )
+
+    codes: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Exit], ...] = (
+        ((TaskFailed, RunFailed), Exit.FAILED),
+        ((BadFile, InvalidInput, WrongState, AlreadyExists), Exit.REFUSED),
+        ((NotFound, Gone), Exit.NOT_FOUND),
+        ((Unauthenticated, PermissionDenied), Exit.NOT_ALLOWED),
+        ((Unavailable, Overloaded, ClientClosed), Exit.NOT_REACHABLE),
+        (DeadlineExceeded, Exit.TIMED_OUT),
+        (TaskyardError, Exit.UNEXPECTED),
+    )
     if isinstance(error, DeadlineExceeded) and error.method:
         return Exit.NOT_REACHABLE  # a call had no answer; no task or run was waited for
-    return next((code for kind, code in _CODES if isinstance(error, kind)), None)
+    return next((code for kind, code in codes if isinstance(error, kind)), None)

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version as installed_version
+import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from taskyard_cli import (
-    fleet_commands,
-    run_commands,
-    service_commands,
-    task_commands,
-    token_command,
-    workflow_commands,
-)
-from taskyard_cli.demo.command import demo
-from taskyard_cli.dev.command import dev
 from taskyard_cli.exits import HELP
 from taskyard_cli.guard import GuardedGroup
+from taskyard_cli.service_commands import PASS_ON
 
 SERVE, WORK, LOOK = "Run Taskyard", "Give it work", "Look"
 
+_COMMANDS = {
+    "dev": (SERVE, "dev.command:dev"),
+    "demo": (SERVE, "demo.command:demo"),
+    "scheduler": (SERVE, "service_commands:scheduler"),
+    "worker": (SERVE, "service_commands:worker"),
+    "token": (SERVE, "token_command:token"),
+    "submit": (WORK, "task_commands:submit"),
+    "workflow": (WORK, ""),
+    "run": (WORK, "run_commands:run"),
+    "cancel": (WORK, "task_commands:cancel"),
+    "retry": (WORK, "task_commands:retry"),
+    "tasks": (LOOK, "task_commands:list_tasks"),
+    "task": (LOOK, ""),
+    "runs": (LOOK, ""),
+    "logs": (LOOK, "task_commands:logs"),
+    "explain": (LOOK, "task_commands:explain"),
+    "workers": (LOOK, "fleet_commands:workers"),
+    "queues": (LOOK, "fleet_commands:queues"),
+    "status": (LOOK, "fleet_commands:status"),
+}
+"""By name, in the order of the help: the panel, and the function in its module; empty: a group of commands."""
 
-def build() -> typer.Typer:
-    """Returns the whole command."""
+
+def build(first: str = "") -> typer.Typer:
+    """Returns the command.
+
+    Args:
+        first: The first word of the command line. When it names a command, only that one is loaded: all of them take
+            several times as long. Otherwise all are there, for the help and for suggestions.
+    """
     app = typer.Typer(
         cls=GuardedGroup,
         no_args_is_help=True,
@@ -35,30 +54,25 @@ def build() -> typer.Typer:
         help="Taskyard: schedule work across workers. `taskyard dev` starts everything here.",
     )
     app.callback()(_top)
-    app.command("dev", rich_help_panel=SERVE)(dev)
-    app.command("demo", rich_help_panel=SERVE)(demo)
-    app.command("scheduler", rich_help_panel=SERVE, context_settings=service_commands.PASS_ON)(
-        service_commands.scheduler
-    )
-    app.command("worker", rich_help_panel=SERVE, context_settings=service_commands.PASS_ON)(service_commands.worker)
-    app.command("token", rich_help_panel=SERVE)(token_command.token)
-    app.command("submit", rich_help_panel=WORK)(task_commands.submit)
-    app.add_typer(_workflow(), name="workflow", rich_help_panel=WORK)
-    app.command("run", rich_help_panel=WORK)(run_commands.run)
-    app.command("cancel", rich_help_panel=WORK)(task_commands.cancel)
-    app.command("retry", rich_help_panel=WORK)(task_commands.retry)
-    app.command("tasks", rich_help_panel=LOOK)(task_commands.list_tasks)
-    app.add_typer(_task(), name="task", rich_help_panel=LOOK)
-    app.add_typer(_runs(), name="runs", rich_help_panel=LOOK)
-    app.command("logs", rich_help_panel=LOOK)(task_commands.logs)
-    app.command("explain", rich_help_panel=LOOK)(task_commands.explain)
-    app.command("workers", rich_help_panel=LOOK)(fleet_commands.workers)
-    app.command("queues", rich_help_panel=LOOK)(fleet_commands.queues)
-    app.command("status", rich_help_panel=LOOK)(fleet_commands.status)
+    for name in [first] if first in _COMMANDS else _COMMANDS:
+        _add(app, name)
     return app
 
 
+def _add(app: typer.Typer, name: str) -> None:
+    panel, place = _COMMANDS[name]
+    if name in _GROUPS:
+        app.add_typer(_GROUPS[name](), name=name, rich_help_panel=panel)
+        return
+    module, _, function = place.partition(":")
+    settings = PASS_ON if name in ("scheduler", "worker") else None
+    command = getattr(import_module(f"taskyard_cli.{module}"), function)
+    app.command(name, rich_help_panel=panel, context_settings=settings)(command)
+
+
 def _workflow() -> typer.Typer:
+    from taskyard_cli import workflow_commands  # here, since a group is loaded when it is asked for
+
     group = typer.Typer(no_args_is_help=True, help="Store and show workflows.")
     group.command("apply")(workflow_commands.apply)
     group.command("show")(workflow_commands.show)
@@ -68,6 +82,8 @@ def _workflow() -> typer.Typer:
 
 
 def _task() -> typer.Typer:
+    from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
+
     group = typer.Typer(no_args_is_help=True, help="Show one task.")
     group.callback()(_task_group)
     group.command("show")(task_commands.show_task)
@@ -79,14 +95,21 @@ def _task_group() -> None:
 
 
 def _runs() -> typer.Typer:
+    from taskyard_cli import run_commands  # here, since a group is loaded when it is asked for
+
     group = typer.Typer(invoke_without_command=True)
     group.callback()(run_commands.list_runs)
     group.command("show")(run_commands.show_run)
     return group
 
 
+_GROUPS = {"workflow": _workflow, "task": _task, "runs": _runs}
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version as installed_version  # here, since nothing else needs it
+
         typer.echo(f"taskyard {installed_version('taskyard')}")
         raise typer.Exit
 
@@ -103,4 +126,4 @@ def main() -> None:
     """Runs the command and ends the process with its exit code."""
     # gRPC tells people of lost connections in its own words; ours say it better.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    build()()
+    build(sys.argv[1] if len(sys.argv) > 1 else "")()

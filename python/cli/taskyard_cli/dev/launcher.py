@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 
-from taskyard_cli.guard import tell
 from taskyard_cli.services import service_main
 
 GRACE_S = 20.0
@@ -36,6 +35,8 @@ def main() -> int:
     try:
         return int(service_main(sys.argv[1])([]))
     except Exception as error:
+        from taskyard_cli.guard import tell  # here, since only a failure needs it and the command-line parser with it
+
         return tell(error)
 
 
