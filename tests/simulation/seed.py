@@ -19,7 +19,9 @@ from simulation.ledger import Offer
 from simulation.loop import Stuck, VirtualLoop
 from simulation.programs import Program
 from simulation.trace import Trace
+from taskyard_core import ready as ready_module
 from taskyard_core.engine import Engine, Limits
+from taskyard_scheduler import leader as leader_module
 from taskyard_scheduler import scheduler as scheduler_module
 
 START_S = 1_000.0
@@ -31,6 +33,8 @@ QUIET_S = 3.0
 COUNTS = (0, 3, 6, 6, 9, 12)
 MANY = 12
 """How many faults a history has: one of these, or so many when it is to show a certain kind."""
+BATCH_ROWS = 4
+HEAD_LIMIT = 8
 THEMED = 0.25
 """Share of histories in which two kinds of fault come again and again."""
 
@@ -69,7 +73,7 @@ def run(seed: int, *, keep: bool = False, only: Sequence[str] = ()) -> Outcome:
     was_collecting = gc.isenabled()
     gc.disable()  # what a collection would run, and when, is no part of the history
     try:
-        with observed(trace):
+        with observed(trace), small():
             world = build(seed, loop, history, offers)
             _live(world, only)
             for error in loop.errors:
@@ -96,6 +100,13 @@ def observed(trace: Trace) -> Iterator[None]:
             self.cluster.observe = trace.observe
 
     with patch.object(scheduler_module, "Engine", Observed):
+        yield
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Has fifty tasks meet what only thousands do otherwise: full batches, and queues too long for memory."""
+    with patch.object(leader_module, "BATCH_ROWS", BATCH_ROWS), patch.object(ready_module, "HEAD_LIMIT", HEAD_LIMIT):
         yield
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from simulation.ledger import Ledger
 from simulation.trace import Trace
-from taskyard_core.records import INSTANCE_UPDATE, SUCCESS, Changes
+from taskyard_core.records import INSTANCE_UPDATE, SUCCESS, Changes, Row
 from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
 from taskyard_scheduler.store.port import RefusedRow, RowsRefused, StoreUnavailable
 
@@ -77,6 +77,15 @@ class SimStore(MemoryStore):
         self._trace.faults[fault] += 1
         self._trace.note(self._name, f"{fault} ({point})")
         raise StoreUnavailable(fault)
+
+    async def commit(self, term: int, changes: Changes) -> None:
+        self._trace.facts["commits that follow another at once"] += self._turn.locked()
+        await super().commit(term, changes)
+
+    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
+        rows = await super().load_ready(tenant, queue, after, limit)
+        self._trace.facts["tasks read back"] += len(rows)
+        return rows
 
     def _commit(self, term: int, changes: Changes) -> None:
         before = self._database.revision

@@ -386,9 +386,14 @@ class Lab:
 
     def commit(self, batch: Batch) -> None:
         """Commits a batch and carries it out."""
+        self.write(batch)
+        self.carry_out(batch)
+
+    def write(self, batch: Batch) -> None:
+        """Has SQL and the engine know of a commit that nobody else has been told of."""
         if batch.changes.revision:
             self.tables.commit(batch.changes)
-        self.carry_out(batch)
+            self.engine.committed(batch)
 
     def carry_out(self, batch: Batch) -> None:
         """Brings frames to workers, answers to callers."""

@@ -6,8 +6,10 @@ The model knows what was accepted, what workers told, and the committed rows; th
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -63,6 +65,8 @@ from taskyard_core.selectors import Selector
 from taskyard_core.transitions import WorkerState
 
 S = TaskState
+AHEAD = 3
+"""So many batches may be on their way into SQL."""
 SMALL_HEAD = 6
 """Ready queues spill here beyond so few, so that spilling is nothing rare."""
 
@@ -123,6 +127,15 @@ class PostLab(Lab):
         return super().handle(event)
 
 
+@dataclass
+class Flight:
+    """A sealed batch, the pins that its events hold, and the instances that they retried."""
+
+    batch: Batch
+    pinned: list[str]
+    retried: set[str]
+
+
 class EngineMachine(RuleBasedStateMachine):
     """Random histories."""
 
@@ -133,16 +146,15 @@ class EngineMachine(RuleBasedStateMachine):
         self.lab = PostLab()
         self.lab.random.seed(seed)
         self.lab.plan("wf", RUN_STEPS)
-        self.sealed: Batch | None = None
+        self.sealed: deque[Flight] = deque()  # on their way into SQL, the oldest first
         self.operations: list[tuple[Any, list[str]]] = []  # events whose rows are read, and what they pinned
-        self.pinned: list[str] = []  # by events that are handled and not committed yet
+        self.pinned: list[str] = []  # by events that are handled and not sealed yet
         self.accepted: set[str] = set()
         self.runs: set[str] = set()
         self.reopened: set[str] = set()
         self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
         self.recorded: Counter[tuple[str, str]] = Counter()
         self.retried: set[str] = set()  # since the last seal
-        self.retried_in_flight: set[str] = set()
         self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
 
     # Clients.
@@ -322,41 +334,48 @@ class EngineMachine(RuleBasedStateMachine):
         self.lab.now += ms
         self.lab.engine.tick(self.lab.now)
 
-    @precondition(lambda self: self.sealed is None)
+    @precondition(lambda self: len(self.sealed) < AHEAD)
     @rule()
     def seal(self) -> None:
-        self.sealed = self.lab.seal()
-        self.retried_in_flight, self.retried = self.retried, set()
+        self.sealed.append(Flight(self.lab.seal(), self.pinned, self.retried))
+        self.pinned, self.retried = [], set()
         self._check_dispatch_is_complete()
 
-    @precondition(lambda self: self.sealed is not None)
+    @precondition(lambda self: self.sealed)
     @rule()
     def commit(self) -> None:
-        batch = self.sealed
-        assert batch is not None
-        self.sealed = None
-        for id in self.pinned:
+        flight = self.sealed.popleft()
+        for id in flight.pinned:
             self.lab.engine.cluster.unpin(id)
-        self.pinned.clear()
-        self._apply(batch)
-        self.lab.carry_out(batch)
-        self._note_answers(batch)
-        self.lab.refill(limit=4)
+        self._apply(flight)
+        self.lab.carry_out(flight.batch)
+        self._note_answers(flight.batch)
+        if not self.sealed:
+            self.lab.refill(limit=4)
+
+    @precondition(lambda self: self.sealed)
+    @rule(kind=st.sampled_from(["instance_inserts", "run_inserts"]), number=st.integers(0, 3))
+    def refuse(self, kind: str, number: int) -> None:
+        """The database refuses a new row of the oldest batch; those behind it are sealed already."""
+        batch = self.sealed[0].batch
+        rows = getattr(batch.changes, kind)
+        if number < len(rows):
+            self.lab.engine.drop_refused(batch, kind, rows[number][:2], "no")
 
     @rule()
     def settle(self) -> None:
         for _ in range(3):
-            if self.sealed is not None:
+            while self.sealed:
                 self.commit()
             self.seal()
             self.commit()
 
-    @rule(written=st.booleans())
-    def crash(self, written: bool) -> None:
-        """The leader dies, before or just after the commit in flight was written; nobody was told of it."""
-        batch, self.sealed = self.sealed, None
-        if batch is not None and written:
-            self._apply(batch)
+    @rule(written=st.integers(0, AHEAD))
+    def crash(self, written: int) -> None:
+        """The leader dies, when so many of the commits in flight were written; nobody was told of them."""
+        for flight in islice(self.sealed, written):
+            self._apply(flight)
+        self.sealed.clear()
         self.operations.clear()
         self.pinned.clear()
         self.retried.clear()
@@ -372,21 +391,19 @@ class EngineMachine(RuleBasedStateMachine):
 
     # What must hold of what is committed.
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, flight: Flight) -> None:
         tables = self.lab.tables
-        if batch.changes.revision:
-            tables.commit(batch.changes)
+        self.lab.write(flight.batch)
         for id, before in self.before.items():
-            self._check_row(id, before, tables.instances.get(id))
+            self._check_row(id, before, tables.instances.get(id), retried=id in flight.retried)
         self.before = {id: dict(values) for id, values in tables.instances.items()}
-        self.retried_in_flight.clear()
 
-    def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None) -> None:
+    def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None, *, retried: bool) -> None:
         if after is None:
             assert before["run_id"] in self.reopened, "an instance is gone"
             return
         assert after["attempt"] >= before["attempt"]
-        if before["phase"] == ENDED and id not in self.retried_in_flight:
+        if before["phase"] == ENDED and not retried:
             assert after == before, "an ended instance has changed"
         if after["attempt"] == before["attempt"] and before["token"]:
             assert after["token"] in ("", before["token"])
@@ -469,7 +486,7 @@ class EngineMachine(RuleBasedStateMachine):
         live: dict[str, tuple[int, str, str]] = {}
         for id, row in self.lab.tables.instances.items():
             live[id] = (row["phase"], row["tenant"], row["queue"])
-        for changed in (*c.settling, c.dirty, c.new) if self.sealed is not None else (c.dirty, c.new):
+        for changed in reversed(list(c.uncommitted())):
             for id, instance in changed.items():
                 live[id] = (instance.phase, instance.tenant, instance.queue)
         spilled: Counter[tuple[str, str]] = Counter()
@@ -500,7 +517,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def what_changed_is_marked(self) -> None:
         c = self.lab.engine.cluster
-        if self.sealed is not None:
+        if self.sealed:
             return
         for id, instance in c.instances.items():
             if id not in c.new and id not in c.dirty:

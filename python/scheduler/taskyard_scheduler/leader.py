@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -34,8 +36,11 @@ REFILL_ROWS = 2_500
 REFILL_RETRY_S = 1.0
 SLOW_COMMIT_S = 0.05
 """A commit of so long is taken out of the time that workers have to start what it assigned."""
+
 BATCH_ROWS = 512
-"""Rows in a batch from which on further frames and submissions wait for the next."""
+"""Rows in a batch that are enough for it: further frames and submissions wait for the next."""
+IN_FLIGHT = 2
+"""Batches with the store at once: one being written, and a full one behind it, so that it never waits for the loop."""
 ROOM_LOOK_S = 1.0
 """How often who waits for room looks whether the database has stopped answering."""
 CROWD = HEAD_LIMIT * 3 // 4
@@ -46,16 +51,28 @@ WAY_RECENT_S = 0.1
 _REFUSED = (Standing.UNKNOWN, Standing.SUPERSEDED)
 
 Remember = Callable[[Any], Row | None]
-_Frames = dict[WorkerStream, list[Any]]
-_Ready = tuple[Batch, _Frames]
+
+
+@dataclass(eq=False, slots=True)
+class _Flight:
+    """A batch on its way: sealed, not carried out yet. `commit` is None when it writes nothing."""
+
+    batch: Batch
+    since: float  # loop time
+    commit: asyncio.Future[None] | None = None
+    frames: dict[WorkerStream, list[Any]] = field(default_factory=dict)
+
+    @property
+    def landed(self) -> bool:
+        return self.commit is None or self.commit.done()
 
 
 class Leader:
     """The scheduler while it leads.
 
     Ordering: `handle` and `ask` act on memory at once and in the order of the calls; whatever an event entails leaves
-    the process only after the commit that holds it. One commit is in flight at a time; events of the meantime share
-    the next.
+    the process only after the commit that holds it. While a commit is in flight events share the next; one that is
+    full follows it into the store at once. Batches are carried out in the order of their sealing.
     """
 
     def __init__(
@@ -89,6 +106,7 @@ class Leader:
         self._lease_ms = lease_ms
         self._grace_ms = grace_ms
         self._wake = asyncio.Event()
+        self._flights: deque[_Flight] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         self._stalled_since: float | None = None
@@ -169,8 +187,17 @@ class Leader:
 
     def _kick(self) -> None:
         """There is something to commit or to send."""
-        self._wake.set()
         self._idle.clear()
+        if not self._flights or self._next_is_due():
+            self._wake.set()
+
+    def _next_is_due(self) -> bool:
+        """Tells whether the next batch goes into the store behind the one in flight, which nothing is read after."""
+        return len(self._flights) < IN_FLIGHT and self._full() and not self._wants_refill()
+
+    def _full(self) -> bool:
+        cluster = self.engine.cluster
+        return len(cluster.new) + len(cluster.dirty) >= BATCH_ROWS
 
     async def make_way(self) -> None:
         """Lets results go before new work while workers eat into a queue that is nearly as long as memory holds.
@@ -188,12 +215,18 @@ class Leader:
             self._check_open()
 
     async def room(self) -> None:
-        """Returns when the batch that is being gathered takes more.
+        """Returns when the batch that is being gathered takes new work.
 
         So a batch stays small enough that the next is gathered, and the one before carried out, while it is written.
         """
-        cluster = self.engine.cluster
-        while len(cluster.new) + len(cluster.dirty) >= BATCH_ROWS and self._ended is None and not self._stalled_long():
+        await self._while(self._full)
+
+    async def room_for_results(self) -> None:
+        """Returns when the batch that is being gathered takes results: new work in it is no reason to wait."""
+        await self._while(lambda: len(self.engine.cluster.dirty) >= BATCH_ROWS)
+
+    async def _while(self, full: Callable[[], bool]) -> None:
+        while full() and self._ended is None and not self._stalled_long():
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ROOM_LOOK_S):
@@ -230,8 +263,8 @@ class Leader:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._drain()
-                if not self._wake.is_set():
+                await self._advance()
+                if not self._flights and not self._wake.is_set():
                     self._idle.set()
         except Deposed as error:
             reason = "deposed"
@@ -240,89 +273,109 @@ class Leader:
         finally:
             self._end(reason)
 
-    async def _drain(self) -> None:
-        """Commits batch after batch until there is nothing to write, to send or to read back.
+    async def _advance(self) -> None:
+        """Does all that can be done now: seals what goes into the store, carries out what is committed, reads back.
 
-        A batch is carried out while the next is already being written, so that neither the store nor the loop waits
-        for the other.
+        When the store would stand still, it gets the next batch before the last is carried out, so that neither it nor
+        the loop waits for the other.
         """
-        committed: _Ready | None = None
+        flights = self._flights
         while True:
-            batch = self._seal()
-            commit = self._begin(batch) if batch.changes.revision else None
-            if commit is not None:
-                await asyncio.sleep(0)  # the store's thread starts now; all that follows happens meanwhile
-            if committed is not None:
-                self._carry_out(*committed)
-                committed = None
-            if commit is not None:
-                committed = (batch, await self._finish(batch, commit, self._encode(batch)))
-                if not self._wants_refill():
-                    continue
-                self._carry_out(*committed)
-                committed = None
-            elif batch.answers or batch.frames or batch.closes:
-                self._carry_out(batch, self._encode(batch))
-            elif not self._wants_refill():
-                return
-            await self._refill()
+            landed = bool(flights) and flights[0].landed
+            if landed and len(flights) > 1:
+                await self._land()
+            elif landed:
+                behind = not self._wants_refill() and self._launch()
+                await self._land()
+                if not behind and self._wants_refill():
+                    await self._refill()
+            elif (flights and not self._next_is_due()) or not self._launch():
+                if flights or not self._wants_refill():
+                    return
+                await self._refill()
 
-    def _seal(self) -> Batch:
-        """Closes the batch that has been gathered; who waited for room in it has room in the next."""
+    def _launch(self) -> bool:
+        """Seals what has been gathered and gives it to the store. False when there is nothing."""
         batch = self.engine.seal()
         self._arm()
-        self._room.set()
-        return batch
+        self._room.set()  # who waited for room in it has room in the next
+        if not (batch.changes.revision or batch.answers or batch.frames or batch.closes):
+            return False
+        flight = _Flight(batch, asyncio.get_running_loop().time())
+        if batch.changes.revision:
+            flight.commit = self._begin(batch)
+        flight.frames = self._encode(batch)
+        self._flights.append(flight)
+        return True
 
     def _begin(self, batch: Batch) -> asyncio.Future[None]:
-        self.engine.committing(batch.changes.revision)
         commit = asyncio.ensure_future(self.store.commit(self.term, batch.changes))
-        commit.add_done_callback(_seen)
+        commit.add_done_callback(self._committed)
         return commit
 
-    async def _finish(self, batch: Batch, commit: asyncio.Future[None], frames: _Frames) -> _Frames:
-        """Waits for a commit, repeating it until it has happened; returns the frames that may then be sent."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+    def _committed(self, commit: asyncio.Future[None]) -> None:
+        if not commit.cancelled():
+            commit.exception()  # seen: when the term ends meanwhile, nobody waits for it any more
+        self._wake.set()
+
+    async def _land(self) -> None:
+        """Waits for the oldest batch's commit, repeating it until it has happened, and carries the batch out."""
+        flight = self._flights[0]
         delay = RETRY_FIRST_S
-        while True:
+        while flight.commit is not None:
             try:
-                await commit
+                await flight.commit
                 break
             except RowsRefused as error:
-                frames = self._drop(batch, error)
+                await self._come_back()
+                self._drop(flight.batch, error)
             except StoreUnavailable as error:
-                self._stalled_since = self._stalled_since or started
+                await self._come_back()
+                self._stalled_since = self._stalled_since or flight.since
                 self._log.warning("commit failed, trying again", error=str(error), wait_s=delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, RETRY_CAP_S)
-            commit = self._begin(batch)
+            for each in self._flights:
+                if each.commit is not None:
+                    each.commit = self._begin(each.batch)
+        self._flights.popleft()
+        if flight.commit is not None:
+            self._note_commit(flight)
+        self._carry_out(flight)
+
+    async def _come_back(self) -> None:
+        """Returns when no commit is under way any more: those behind one that failed fail too, or have been written."""
+        behind = [flight.commit for flight in self._flights if flight.commit is not None]
+        await asyncio.wait(behind)
+
+    def _note_commit(self, flight: _Flight) -> None:
         self._stalled_since = None
         self._progress.mark()
-        took = loop.time() - started
-        self.engine.committing(0)
+        took = asyncio.get_running_loop().time() - flight.since
+        self.engine.committed(flight.batch)
         if took >= SLOW_COMMIT_S:
-            self.engine.left(batch, self.clock.now())
+            self.engine.left(flight.batch, self.clock.now())
             self._arm()
         self._metrics.commit_seconds.observe(took)
-        changes = batch.changes
+        changes = flight.batch.changes
         self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
-        return frames
 
-    def _drop(self, batch: Batch, error: RowsRefused) -> _Frames:
+    def _drop(self, batch: Batch, error: RowsRefused) -> None:
         for row in error.rows:
             self._log.error("the database refused a row", kind=row.kind, key=row.key, reason=row.reason)
             self.engine.drop_refused(batch, row.kind, row.key, row.reason)
-        return self._encode(batch)
+        for flight in self._flights:
+            flight.frames = self._encode(flight.batch)
 
-    def _encode(self, batch: Batch) -> _Frames:
+    def _encode(self, batch: Batch) -> dict[WorkerStream, list[Any]]:
         return {
             stream: frame(outgoing, self._lease_ms, self._grace_ms)  # type: ignore[misc]
             for stream, outgoing in batch.frames.items()
         }
 
-    def _carry_out(self, batch: Batch, frames: _Frames) -> None:
-        for stream, ready in frames.items():
+    def _carry_out(self, flight: _Flight) -> None:
+        batch = flight.batch
+        for stream, ready in flight.frames.items():
             stream.send(ready)
             self._metrics.frames_sent.inc(len(ready))
             for each in ready:
@@ -417,12 +470,6 @@ class Leader:
     def stalled(self) -> bool:
         """Tells whether the database does not take commits."""
         return self._stalled_since is not None
-
-
-def _seen(commit: asyncio.Future[None]) -> None:
-    """Marks the error of a commit as seen: when the term ends meanwhile, nobody waits for it any more."""
-    if not commit.cancelled():
-        commit.exception()
 
 
 def _unknown_outcome() -> ServiceError:

@@ -48,9 +48,12 @@ class Watches:
     def __init__(self) -> None:
         self._by_id: dict[str, dict[Watch, None]] = {}
         self.count = 0
+        self._ended: str | None = None
 
     def open(self, ids: Iterable[str], wake: Callable[[], None] | None = None) -> Watch:
         """Starts a watch of instances, or of runs with all their steps. Close it with `close`.
+
+        After `end_all` it is one that has ended: nothing would ever be published to it.
 
         Args:
             ids: What is watched.
@@ -60,6 +63,9 @@ class Watches:
         for id in watch.ids:
             self._by_id.setdefault(id, {})[watch] = None
         self.count += 1
+        if self._ended is not None:
+            watch.ended = self._ended
+            watch.notify()
         return watch
 
     def close(self, watch: Watch) -> None:
@@ -89,7 +95,8 @@ class Watches:
                 watch.notify()
 
     def end_all(self, reason: str) -> None:
-        """Ends every watch: the watchers must come again, here or elsewhere."""
+        """Ends every watch, those that are yet to be opened too: the watchers must come again, here or elsewhere."""
+        self._ended = reason
         for watchers in self._by_id.values():
             for watch in watchers:
                 watch.ended = reason

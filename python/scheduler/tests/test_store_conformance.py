@@ -214,6 +214,37 @@ async def test_a_repeated_commit_writes_nothing_twice(store: Store) -> None:
     assert await store.load_workers() == []
 
 
+async def test_a_commit_that_others_followed_is_still_a_repetition(store: Store) -> None:
+    first, second = changes(1, instance_inserts=[instance()]), changes(2, instance_inserts=[instance()])
+    for commit in (first, second, first, second):
+        await store.commit(1, commit)
+    assert len(await store.list_instances("default", [], None, 9, newest_first=False)) == 2
+
+
+async def test_commits_follow_each_other_in_the_order_of_the_calls(store: Store) -> None:
+    rows = [instance() for _ in range(20)]
+    asked = [
+        asyncio.ensure_future(store.commit(1, changes(revision, instance_inserts=[row])))
+        for revision, row in enumerate(rows, 1)
+    ]
+    await asyncio.gather(*asked)
+    assert len(await store.list_instances("default", [], None, 99, newest_first=False)) == 20
+
+
+async def test_what_follows_a_refused_commit_is_not_written_either(store: Store) -> None:
+    await store.commit(1, changes(1, instance_inserts=[instance(request_id="r")]))
+    bad = asyncio.ensure_future(store.commit(1, changes(2, instance_inserts=[instance(request_id="r")])))
+    behind = changes(3, instance_inserts=[instance()])
+    following = asyncio.ensure_future(store.commit(1, behind))
+    with pytest.raises(RowsRefused):
+        await bad
+    with pytest.raises(StoreError, match="commit 3 does not follow 1"):
+        await following
+    await store.commit(1, changes(2))
+    await store.commit(1, behind)
+    assert len(await store.list_instances("default", [], None, 9, newest_first=False)) == 2
+
+
 async def test_a_commit_out_of_order_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="commit 2 does not follow 0"):
         await store.commit(1, changes(2, instance_inserts=[instance()]))

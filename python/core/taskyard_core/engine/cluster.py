@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from taskyard_core.engine.effects import Batch, CancelOrder
 from taskyard_core.fleet import Fleet, Worker
@@ -35,6 +35,15 @@ class Limits:
     never_started_limit: int = 5
     pending_limit: int = 5_000_000
     remembered_requests: int = 100_000
+
+
+class Sealed(NamedTuple):
+    """A batch that is being committed, and what it writes, by id."""
+
+    batch: Batch
+    new: dict[str, Instance]
+    dirty: dict[str, Instance]
+    runs: dict[str, LiveRun]
 
 
 class Cluster:
@@ -71,12 +80,11 @@ class Cluster:
         self.dirty: dict[str, Instance] = {}
         self.dirty_runs: dict[str, LiveRun] = {}
         self.checkpoints: dict[str, Row] = {}  # the last one of each instance since the last seal
-        self.settling: tuple[dict[str, Instance], dict[str, Instance]] = ({}, {})  # of the batch sealed last
-        self.settling_runs: dict[str, LiveRun] = {}
+        self.sealed: deque[Sealed] = deque()  # what is being committed, the oldest first
         self.kept: dict[str, Instance] = {}  # pinned ones that are in no other place
         self.kept_runs: dict[str, LiveRun] = {}
         self.batch = Batch()
-        self.committing = 0  # revision of the commit under way: its assignments have not left; 0: none is
+        self.committed = revision  # of the last commit: assignments of later ones have not left
         self.epochs = 0
         self.observe: Callable[[str, int, int], None] | None = None  # (machine, from, to), for tests
 
@@ -134,13 +142,21 @@ class Cluster:
     def find_run(self, id: str) -> LiveRun | None:
         """Returns a run that is in memory, be it only because SQL may not have its end yet."""
         found = self.runs.get(id) or self.kept_runs.get(id) or self.dirty_runs.get(id)
-        return found or self.settling_runs.get(id)
+        return found or next((each.runs[id] for each in reversed(self.sealed) if id in each.runs), None)
 
     def _uncommitted(self, id: str) -> Instance | None:
-        for changed in (self.dirty, self.new, *self.settling):
+        for changed in self.uncommitted():
             if id in changed:
                 return changed[id]
         return None
+
+    def uncommitted(self) -> Iterator[dict[str, Instance]]:
+        """Gives the instances that SQL does not have as they are now, by id, in parts, what changed last first."""
+        yield self.dirty
+        yield self.new
+        for each in reversed(self.sealed):
+            yield each.new
+            yield each.dirty
 
     def pin(self, id: str) -> None:
         """Keeps an instance or a run findable while SQL is read for it, so that no stale row is acted on."""

@@ -107,13 +107,17 @@ class Engine:
         return self.cluster.timers.next_ms()
 
     def seal(self) -> Batch:
-        """Runs the dispatch pass and returns what is to be committed and what follows from it."""
+        """Runs the dispatch pass and returns what is to be committed and what follows from it.
+
+        Batches may be sealed while others are being committed. They are committed in the order of their sealing, and
+        `committed` is told of each that has a revision.
+        """
         dispatch.dispatch(self.cluster)
         return seal.seal(self.cluster)
 
-    def committing(self, revision: int) -> None:
-        """Notes that the batch of this revision is being committed; 0 that it is, and that nothing else is."""
-        self.cluster.committing = revision
+    def committed(self, batch: Batch) -> None:
+        """Notes that a batch with a revision has been committed."""
+        seal.committed(self.cluster, batch)
 
     def left(self, batch: Batch, now_ms: int) -> None:
         """Counts the time to start afresh for the attempts of a batch whose commit took long."""

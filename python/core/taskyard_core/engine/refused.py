@@ -5,6 +5,9 @@ Which rows those are is found by the store, which has committed nothing of the b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import dropwhile
+
 from taskyard_core.engine import runs
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.effects import Batch
@@ -72,18 +75,36 @@ def _without_text(row: Row, reason: str) -> Row:
 
 def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
     instance = next((entry[0] for entry in batch.touched if entry[0].id == id), None)
-    _take_out(c, batch, id)
-    _refuse(c, batch, id, f"the database did not take the task: {reason}")
-    if instance is not None:
-        _forget_refused(c, instance)
-        if instance.run_id in c.runs and instance.error_kind != FailureKind.TEMPLATE_ERROR:
-            _fail_step(c, instance, reason)
+    for each in _from(c, batch):
+        _take_out(c, each, id)
+        _refuse(each, id, f"the database did not take the task: {reason}")
+    if instance is None:
+        return
+    end = instance.state if instance.phase == ENDED else None
+    _forget_refused(c, instance)
+    if not instance.run_id or c.find_run(instance.run_id) is None or instance.error_kind == FailureKind.TEMPLATE_ERROR:
+        return
+    _store_without_text(c, instance, FAILED if end is None else end, reason)
+    if end is None:  # a step must end, or its run never does
+        instance.ended_at = c.now
+        c.count_end(instance)
+        runs.step_ended(c, instance)
+
+
+def _from(c: Cluster, batch: Batch) -> Iterator[Batch]:
+    """Gives a sealed batch, those that were sealed after it, and the one that is being gathered."""
+    yield from dropwhile(lambda each: each is not batch, (sealed.batch for sealed in c.sealed))
+    yield c.batch
 
 
 def _take_out(c: Cluster, batch: Batch, id: str) -> None:
-    """Takes a new instance and its assignment out of a batch."""
-    inserts = batch.changes.instance_inserts
-    inserts[:] = [row for row in inserts if row[_INSTANCE_ID] != id]
+    """Takes a new instance, its assignment and all that followed out of a batch."""
+    changes = batch.changes
+    for rows, at in (
+        (changes.instance_inserts, _INSTANCE_ID), (changes.instance_updates, 1), (changes.instance_deletes, 1),
+        (changes.attempt_inserts, 1), (changes.checkpoint_upserts, 1),
+    ):  # fmt: skip
+        rows[:] = [row for row in rows if row[at] != id]
     batch.touched[:] = [entry for entry in batch.touched if entry[0].id != id]
     for stream, going in batch.frames.items():
         kept = [sent for sent in going.assignments if sent.instance.id != id]
@@ -93,27 +114,28 @@ def _take_out(c: Cluster, batch: Batch, id: str) -> None:
         going.assignments[:] = kept
 
 
-def _refuse(c: Cluster, batch: Batch, id: str, message: str) -> None:
+def _refuse(batch: Batch, id: str, message: str) -> None:
     """Refuses what made an instance or a run to its caller, and to those who have repeated the request meanwhile."""
     refusal = Refused("NOT_STORABLE", message)
-    for _, value in (*batch.answers, *c.batch.answers):
+    for _, value in batch.answers:
         if isinstance(value, list):
             value[:] = [refusal if isinstance(item, Accepted) and item.id == id else item for item in value]
 
 
 def _drop_run(c: Cluster, batch: Batch, id: str, reason: str) -> None:
-    """A run that is not stored never was, and neither were its steps, those of the next batch included."""
+    """A run that is not stored never was, and neither were its steps, those of later batches included."""
     run = c.find_run(id)
-    rows = batch.changes.run_inserts
-    rows[:] = [row for row in rows if row[_RUN_ID] != id]
-    batch.touched_runs[:] = [row for row in batch.touched_runs if row[_RUN_ID] != id]
-    _refuse(c, batch, id, f"the database did not take the run: {reason}")
-    for known in (c.runs, c.kept_runs, c.dirty_runs, c.settling_runs):
+    steps: dict[str, Instance] = {instance.id: instance for instance in c.new.values() if instance.run_id == id}
+    for each in _from(c, batch):
+        for rows in (each.changes.run_inserts, each.changes.run_updates, each.touched_runs):
+            rows[:] = [row for row in rows if row[_RUN_ID] != id]
+        _refuse(each, id, f"the database did not take the run: {reason}")
+        steps |= {instance.id: instance for instance, _ in each.touched if instance.run_id == id}
+    for known in (c.runs, c.kept_runs, c.dirty_runs, *(sealed.runs for sealed in c.sealed)):
         known.pop(id, None)
-    steps = [instance for instance, _ in batch.touched if instance.run_id == id]
-    steps += [instance for instance in c.new.values() if instance.run_id == id]
-    for instance in steps:
-        _take_out(c, batch, instance.id)
+    for instance in steps.values():
+        for each in _from(c, batch):
+            _take_out(c, each, instance.id)
         _forget_refused(c, instance)
     if run is None:
         return
@@ -123,21 +145,19 @@ def _drop_run(c: Cluster, batch: Batch, id: str, reason: str) -> None:
         c.run_keys.pop((run.tenant, run.idempotency_key), None)
 
 
-def _fail_step(c: Cluster, instance: Instance, reason: str) -> None:
-    """A step must end, or its run never does: it goes into the next batch as failed, without the text."""
+def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str) -> None:
+    """Has the next batch make a step that has ended, without the text that was not taken and without attempts."""
+    instance.state = end
     instance.params_json = instance.input_json = instance.worker_id = instance.token = ""
     instance.attempt = 0
     instance.queued_at = instance.assigned_at = None
-    instance.ended_at = c.now
     instance.error_kind = FailureKind.TEMPLATE_ERROR.value
     instance.error_message = f"the database did not take the step's input: {reason}".encode("ascii", "replace").decode()
     c.new[instance.id] = instance
-    c.count_end(instance)
-    runs.step_ended(c, instance)
 
 
 def _forget_refused(c: Cluster, instance: Instance) -> None:
-    for changed in (c.new, c.dirty, *c.settling):
+    for changed in c.uncommitted():
         changed.pop(instance.id, None)
     if instance.phase == READY:
         c.leave_queue(instance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.cluster import Cluster, Sealed
 from taskyard_core.engine.effects import Batch
 from taskyard_core.records import Changes, instance_row, instance_update_row
 
@@ -20,6 +20,12 @@ def seal(c: Cluster) -> Batch:
         changes.revision = c.revision
         _add_rows(c, batch)
     return batch
+
+
+def committed(c: Cluster, batch: Batch) -> None:
+    """Notes that the oldest of the sealed batches that write is committed: SQL has what it changed."""
+    c.sealed.popleft()
+    c.committed = batch.changes.revision
 
 
 def writes(changes: Changes) -> bool:
@@ -58,8 +64,7 @@ def _add_rows(c: Cluster, batch: Batch) -> None:
         else:
             changes.run_updates.append(run.update_row())
         batch.touched_runs.append(run.row())
-    c.settling = (c.new, c.dirty)
-    c.settling_runs = c.dirty_runs
+    c.sealed.append(Sealed(batch, c.new, c.dirty, c.dirty_runs))
     c.new = {}
     c.dirty = {}
     c.dirty_runs = {}

@@ -52,7 +52,7 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
 
 def _start_due(c: Cluster, instance: Instance) -> None:
     """The start was not acknowledged. An exclusive attempt is waited for until it cannot be alive any more."""
-    if instance.revision == c.committing:
+    if instance.revision > c.committed:
         c.timers.arm(instance.id, c.now + instance.policy.start_ms)  # it has not left yet, so nobody is late
         return
     c.order_stop(instance, "fenced")

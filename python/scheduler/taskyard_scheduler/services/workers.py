@@ -125,7 +125,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
         try:
             async for frame in frames:
                 self._scheduler.metrics.frames_received.inc()
-                await leader.room()
+                await leader.room_for_results()
                 verdict = leader.handle(read_frame(stream.worker_id, epoch, frame, stream))
                 if verdict == Standing.SUPERSEDED:
                     reason = "SESSION_SUPERSEDED"

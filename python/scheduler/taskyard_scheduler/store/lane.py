@@ -51,17 +51,22 @@ class Lane(Generic[C]):
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
-    async def run(self, work: Callable[[C], T]) -> T:
-        """Returns what `work` returns, or raises what it raised, translated.
+    def start(self, work: Callable[[C], T]) -> asyncio.Future[T]:
+        """Has the thread run `work` after all that was asked before, and begin at once when there is nothing before.
 
-        A caller that is cancelled does not stop the work, only its answer.
+        Returns:
+            What `work` returns, or raises what it raised, translated. To cancel it does not stop the work.
 
         Raises:
             StoreError: the lane is closed.
         """
         if self._closed:
             raise StoreError("the store is closed")
-        return await self._ask(lambda: self._attempt(work))
+        return self._ask(lambda: self._attempt(work))
+
+    async def run(self, work: Callable[[C], T]) -> T:
+        """Returns what `work` returns; see `start`."""
+        return await self.start(work)
 
     async def close(self) -> None:
         """Ends the connection and the thread, after the calls before. May be called twice."""
@@ -72,11 +77,11 @@ class Lane(Generic[C]):
         self._jobs.put(None)
         self._thread.join()  # at once: the thread has nothing left to do
 
-    async def _ask(self, work: Callable[[], T]) -> T:
+    def _ask(self, work: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.put((loop, future, work))
-        return await future
+        return future
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -5,6 +5,7 @@ A model of what the SQL stores do, by the same steps in the same order. It keeps
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -70,6 +71,7 @@ class MemoryStore(Store):
         """
         self._database = database
         self._faults = faults
+        self._turn = asyncio.Lock()  # it lets through in the order of the calls
         self._instances = database.tables["instances"]
         self._runs = database.tables["runs"]
 
@@ -113,14 +115,14 @@ class MemoryStore(Store):
 
     @override
     async def commit(self, term: int, changes: Changes) -> None:
-        async with self._operation("commit"):
+        async with self._turn, self._operation("commit"):
             self._commit(term, changes)
 
     def _commit(self, term: int, changes: Changes) -> None:
         database = self._database
         if database.term != term:
             raise Deposed.by(term, database.term)
-        if database.revision == changes.revision:
+        if database.revision >= changes.revision:
             return  # an earlier attempt of this commit did succeed
         if database.revision != changes.revision - 1:
             raise StoreError.out_of_order(changes.revision, database.revision, term)

@@ -5,7 +5,7 @@ No SQL here and no decisions. One conformance suite runs on every implementation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -110,8 +110,8 @@ class Store(Protocol):
     """A database that holds the scheduler's state.
 
     Every method may raise StoreUnavailable. All but `commit` and `begin_term` only read; reads see every
-    commit that was answered before the read was asked for. Calls may overlap, except that `commit` is never
-    called before the one before it has been answered.
+    commit that was answered before the read was asked for. Calls may overlap; commits are carried out one after
+    the other in the order in which they were asked for.
     """
 
     name: str
@@ -143,14 +143,17 @@ class Store(Protocol):
         """What decides how durable a commit is, in the database's own names, and the database's version."""
         ...
 
-    async def commit(self, term: int, changes: Changes) -> None:
+    def commit(self, term: int, changes: Changes) -> Awaitable[None]:
         """Writes all of it or nothing, durably, having proved `term` in the same transaction.
+
+        May be asked for while the commit before is under way: it follows that one. When that one is not written, this
+        one is not either, and fails as out of order: ask for both again.
 
         A key occurs at most once in each list. A deleted instance takes its attempts and its checkpoint with
         it.
 
         Idempotent: when the outcome of an earlier call was unknown, repeating it with the same revision
-        writes nothing twice.
+        writes nothing twice, also when later commits of the term have been written since.
 
         Raises:
             Deposed: `term` is not the present one; nothing was written.
@@ -159,6 +162,7 @@ class Store(Protocol):
             StoreError: the revision is not the one before plus one, or the database is damaged; nothing was
                 written.
         """
+        ...
 
     # Recovery: everything that lives, by pages in the order of the key. Each row is in the order of the
     # columns.

@@ -6,7 +6,7 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
@@ -153,8 +153,8 @@ class SqlStore(Store):
         return await self._lane(READS).run(self._dialect.settings)
 
     @override
-    async def commit(self, term: int, changes: Changes) -> None:
-        await self._lane(COMMITS).run(partial(self._commit, term, changes))
+    def commit(self, term: int, changes: Changes) -> Awaitable[None]:
+        return self._lane(COMMITS).start(partial(self._commit, term, changes))
 
     def _commit(self, term: int, changes: Changes, connection: Connection) -> None:
         try:
@@ -178,7 +178,7 @@ class SqlStore(Store):
         present, reached = _term_and_revision(cursor)
         if present != term:
             raise Deposed.by(term, present)
-        if reached == revision:
+        if reached >= revision:
             return False
         raise StoreError.out_of_order(revision, reached, term)
 
