@@ -25,7 +25,6 @@ $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml) tools/s
 demo: $(READY) ## run a real workflow on worker processes and show its report (DEMO=--keep leaves it running)
 	@$(BIN)/taskyard demo $(DEMO)
 
-test: export SEEDS ?= 500
 test: $(READY) ## run every test but the long ones; ends with the names of what was skipped
 	@$(BIN)/python -m pytest -m "not long" $(TESTS)
 
