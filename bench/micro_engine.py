@@ -46,6 +46,8 @@ class Clockwork:
         start = time.process_time()
         batch = self.engine.seal()
         self.taken["seal"] += time.process_time() - start
+        if batch.changes.revision:
+            self.engine.committed(batch)
         self.sealed.append(batch.changes)
         return batch
 
@@ -77,6 +79,7 @@ def clockwork(term: int = 1, revision: int = 0) -> Clockwork:
     registration = Registration(capabilities=("*",), max_concurrency=SLOTS)
     engine.handle(Register("registered", WORKER, "default", registration), START_MS)
     batch = engine.seal()
+    engine.committed(batch)
     (_, answer) = batch.answers[0]
     one = Clockwork(engine, answer.epoch, sealed=[batch.changes])
     engine.handle(Hello(WORKER, one.epoch, one.stream, []), START_MS)

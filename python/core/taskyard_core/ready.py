@@ -7,8 +7,11 @@ deadline while they wait form queues of their own, which are in memory as a whol
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from taskyard_core.records import QUEUED, Instance, Policy
@@ -24,6 +27,7 @@ PRIORITY_STEP_MS = 60_000
 """How many milliseconds of waiting outweigh one step of priority."""
 
 Key = tuple[int, str]
+Entry = tuple[int, str, Instance]
 
 
 def order_key(queued_at: int, priority: int) -> int:
@@ -52,7 +56,7 @@ class ReadyQueue:
     """
 
     __slots__ = (
-        "classes", "fleet_version", "floor", "head_bytes", "heap", "key", "live", "open_min", "policy",
+        "classes", "fleet_version", "floor", "head_bytes", "heap", "key", "line", "live", "open_min", "policy",
         "refilling", "spilled", "task_type", "tenant", "waiting",
     )  # fmt: skip
 
@@ -61,8 +65,9 @@ class ReadyQueue:
         self.key = key
         self.task_type = task_type
         self.policy = policy
-        self.heap: list[tuple[int, str, Instance]] = []
-        self.live = 0  # entries of the heap that still wait; the rest are dropped when met
+        self.line: deque[Entry] = deque()  # ascending: what came in order, which is nearly all
+        self.heap: list[Entry] = []  # what did not
+        self.live = 0  # entries of both that still wait; the rest are dropped when met
         self.head_bytes = 0
         self.spilled = 0
         self.floor: Key | None = None
@@ -82,7 +87,11 @@ class ReadyQueue:
         if self.floor is not None and key >= self.floor and not whole:
             self._spill(key)
             return [instance]
-        heappush(self.heap, (*key, instance))
+        entry = (*key, instance)
+        if not self.line or self.line[-1] < entry:
+            self.line.append(entry)
+        else:
+            heappush(self.heap, entry)
         self.live += 1
         self.head_bytes += _size(instance)
         if whole or (self.live <= HEAD_LIMIT and (self.head_bytes <= HEAD_BYTES or self.live == 1)):
@@ -91,17 +100,23 @@ class ReadyQueue:
 
     def peek(self) -> Instance | None:
         """Returns the first instance that still waits, or None."""
-        heap = self.heap
-        while heap:
-            key, _, instance = heap[0]
+        line, heap = self.line, self.heap
+        while line:
+            key, _, instance = line[0]
             if instance.state == QUEUED and instance.order_key == key and instance.queue == self.key:
-                return instance
+                break
+            line.popleft()
+        if not heap:
+            return line[0][2] if line else None
+        while heap and not self._waits_here(heap[0]):
             heappop(heap)
-        return None
+        first = self._first()
+        return first[0][2] if first else None
 
     def pop(self) -> Instance:
         """Takes out what `peek` returned."""
-        instance = heappop(self.heap)[2]
+        from_heap = self.heap and self._first() is self.heap
+        instance = (heappop(self.heap) if from_heap else self.line.popleft())[2]
         self.live -= 1
         self.head_bytes -= _size(instance)
         return instance
@@ -110,9 +125,25 @@ class ReadyQueue:
         """Counts out an instance that stops waiting otherwise than by `pop`. Its entry is dropped when met."""
         self.live -= 1
         self.head_bytes -= _size(instance)
-        if len(self.heap) > 2 * self.live + STALE_KEPT:
+        if len(self.line) + len(self.heap) > 2 * self.live + STALE_KEPT:
+            self.line = deque(entry for entry in self.line if _waits(entry) and entry[2] is not instance)
             self.heap = [entry for entry in self.heap if _waits(entry) and entry[2] is not instance]
             heapify(self.heap)
+
+    def entries(self) -> Iterator[Entry]:
+        """Gives what is in memory, in no order, also what does not wait any more."""
+        return chain(self.line, self.heap)
+
+    def _first(self) -> Sequence[Entry] | None:
+        """Returns which of the two begins with the smallest key."""
+        line, heap = self.line, self.heap
+        if heap and (not line or heap[0] < line[0]):
+            return heap
+        return line or None
+
+    def _waits_here(self, entry: Entry) -> bool:
+        key, _, instance = entry
+        return instance.state == QUEUED and instance.order_key == key and instance.queue == self.key
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""
@@ -151,13 +182,13 @@ class ReadyQueue:
 
     def _shed(self) -> list[Instance]:
         """Leaves three quarters of the head in memory, the first ones."""
-        entries = sorted(entry for entry in self.heap if _waits(entry))
+        entries = sorted(entry for entry in self.entries() if _waits(entry))
         kept, size = 0, 0
         while kept < len(entries) and kept < HEAD_LIMIT * 3 // 4 and size <= HEAD_BYTES * 3 // 4:
             size += _size(entries[kept][2])
             kept += 1
         leave = [entry[2] for entry in entries[kept:]]
-        self.heap = entries[:kept]  # sorted, so a heap
+        self.line, self.heap = deque(entries[:kept]), []
         self.live = kept
         self.head_bytes = size
         for instance in leave:
@@ -165,7 +196,7 @@ class ReadyQueue:
         return leave
 
 
-def _waits(entry: tuple[int, str, Instance]) -> bool:
+def _waits(entry: Entry) -> bool:
     return entry[2].state == QUEUED and entry[2].order_key == entry[0]
 
 

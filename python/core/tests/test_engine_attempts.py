@@ -734,7 +734,7 @@ def test_cancel_and_retry_in_one_millisecond_leave_one_entry_in_the_queue() -> N
         lab.cancel(id)
         lab.retry(id)
     (queue,) = lab.engine.cluster.queues.values()
-    live = [entry for entry in queue.heap if entry[0] == entry[2].order_key]
+    live = [entry for entry in queue.entries() if entry[0] == entry[2].order_key]
     assert len(live) == len(queue) == 1
 
 

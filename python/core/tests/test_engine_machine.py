@@ -474,7 +474,7 @@ class EngineMachine(RuleBasedStateMachine):
             if instance.state == QUEUED:
                 waiting[instance.tenant, instance.queue] += 1
         for name, queue in c.queues.items():
-            entries = [e[2] for e in queue.heap if ready._waits(e) and e[2].id in c.instances]
+            entries = [e[2] for e in queue.entries() if ready._waits(e) and e[2].id in c.instances]
             assert len({e.id for e in entries}) == len(entries) == waiting[name] == queue.live
             assert queue.head_bytes == sum(ready._size(e) for e in entries)
             if len(queue):
@@ -559,7 +559,7 @@ class EngineMachine(RuleBasedStateMachine):
                     and ("*" in has.capabilities or instance.task_type in has.capabilities)
                     and Selector.parse(instance.policy.selector or "").matches(dict(has.labels))
                 )
-                assert not takes, f"{instance} waits although {worker} would take it; {queue.heap}"
+                assert not takes, f"{instance} waits although {worker} would take it; {list(queue.entries())}"
 
     def teardown(self) -> None:
         if not hasattr(self, "lab"):

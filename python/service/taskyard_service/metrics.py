@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from taskyard_service.durations import Durations, Series
+
 TASK_DURATION_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 COMMIT_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 COUNT_BUCKETS = (1.0, 4.0, 16.0, 64.0, 256.0, 512.0, 1_024.0, 4_096.0)
@@ -27,12 +29,12 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        self._task_duration = Histogram(
+        self._task_duration = Durations(
             "workflow_task_duration_seconds",
             "How long attempts ran, by task type and final status.",
             ("task_type", "status"),
-            buckets=TASK_DURATION_BUCKETS,
-            registry=registry,
+            TASK_DURATION_BUCKETS,
+            registry,
         )
         self.workers_healthy = Gauge("workflow_workers_healthy", "Workers that can be given tasks.", registry=registry)
         self._queue_depth = Gauge(
@@ -83,7 +85,7 @@ class Metrics:
         )
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
-        self._durations: dict[tuple[str, str], Histogram] = {}
+        self._durations: dict[tuple[str, str], Series] = {}
         self._task_types: set[str] = set()
 
     def observe_task(self, task_type: str, status: str, seconds: float) -> None:

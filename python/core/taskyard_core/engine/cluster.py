@@ -150,6 +150,13 @@ class Cluster:
                 return changed[id]
         return None
 
+    def as_committed(self, id: str) -> Instance | None:
+        """Returns an instance that is in memory as SQL has it; None for one that is not, or has changed since."""
+        instance = self.instances.get(id)
+        if instance is None or instance.revision > self.committed or id in self.dirty or id in self.new:
+            return None
+        return instance if not instance.checkpoint_number else None  # checkpoints are committed by themselves
+
     def uncommitted(self) -> Iterator[dict[str, Instance]]:
         """Gives the instances that SQL does not have as they are now, by id, in parts, what changed last first."""
         yield self.dirty

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import Instance, Row
+from taskyard_core.records import Instance, Row, instance_row
 from taskyard_scheduler.leader import Leader
 from taskyard_service.errors import NotFound
+
+
+async def committed_rows(leader: Leader, tenant: str, ids: Sequence[str]) -> dict[str, Row]:
+    """Returns the committed rows of those instances that exist, by id: INSTANCE_COLUMNS, checkpoint, its number.
+
+    SQL is asked only for those that are not in memory as they were committed.
+    """
+    rows: dict[str, Row] = {}
+    c = leader.engine.cluster
+    for id in ids:
+        instance = c.as_committed(id)
+        if instance is not None and instance.tenant == tenant:
+            rows[id] = (*instance_row(instance), None, 0)
+    missing = [id for id in ids if id not in rows]
+    if missing:
+        rows |= {row[1]: row for row in await leader.store.get_instances(tenant, missing)}
+    return rows
 
 
 async def stored_instance(leader: Leader, tenant: str, task_id: str) -> Row:
@@ -17,10 +34,10 @@ async def stored_instance(leader: Leader, tenant: str, task_id: str) -> Row:
     Raises:
         NotFound: there is none of that id.
     """
-    rows = await leader.store.get_instances(tenant, [task_id])
+    rows = await committed_rows(leader, tenant, [task_id])
     if not rows:
         raise no_task(task_id)
-    return rows[0]
+    return rows[task_id]
 
 
 async def stored_run(leader: Leader, tenant: str, run_id: str) -> Row:

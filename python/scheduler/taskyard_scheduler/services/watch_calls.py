@@ -10,7 +10,7 @@ from taskyard_core.records import ENDED, INSTANCE_COLUMNS, Row
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
 from taskyard_scheduler.egress.instances import instance_snapshot as task_from_snapshot
 from taskyard_scheduler.scheduler import Scheduler
-from taskyard_scheduler.services.lookups import no_task
+from taskyard_scheduler.services.lookups import committed_rows, no_task
 from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -34,7 +34,7 @@ class WatchCalls:
             raise InvalidArgument([FieldViolation("task_ids", said)])
         watch = leader.watches.open(ids)
         try:
-            rows = {row[1]: row for row in await leader.store.get_instances(tenant, ids)}
+            rows = await committed_rows(leader, tenant, ids)
             missing = next((id for id in ids if id not in rows), None)
             if missing is not None:
                 raise no_task(missing)
