@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from bench import yardstick
+
 BUSY_WARN_PERCENT = 15.0
 BUSY_REFUSE_PERCENT = 50.0
 LOOK_S = 1.0
@@ -38,6 +40,8 @@ def facts(folder: Path, busy_percent: float) -> dict[str, Any]:
         "busy_percent_at_start": busy_percent,
         "filesystem": _filesystem(folder),
         "fsync_ms": fsync_ms(folder),
+        "bare_grpc": yardstick.measure(),
+        "bare_grpc_where_bars_were_set": yardstick.REFERENCE,
     }
 
 

@@ -32,11 +32,15 @@ def write_results(reports: dict[str, dict[str, Any]], profiles: dict[str, list[P
 def _machine(report: dict[str, Any]) -> str:
     settings = report["detail"]["settings"]
     facts = settings["machine"]
+    here, there = facts["bare_grpc"], facts["bare_grpc_where_bars_were_set"]
     versions = ", ".join(f"{name} {version}" for name, version in settings["versions"].items())
     return (
         f"{facts['cores']} cores of {facts['processor']}, {facts['memory_gib']} GiB, {facts['system']},"
         f" Python {facts['python']}. Databases on {facts['filesystem']}, where a durable append of 4 KiB takes"
-        f" {facts['fsync_ms']} ms. {versions}.\n"
+        f" {facts['fsync_ms']} ms. {versions}.\n\n"
+        f"A bare gRPC call between two Python processes takes {here['unary_ms']} ms here and {there['unary_ms']} ms on"
+        f" the machine that the bars were set on; 64 at once make {here['unary_per_s']:,} a second here and"
+        f" {there['unary_per_s']:,} there.\n"
     )
 
 

@@ -30,7 +30,9 @@ class _ResultOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResultO
     RESULT_OUTCOME_UNSPECIFIED: _ResultOutcome.ValueType  # 0
     """Not said."""
     RESULT_OUTCOME_RECORDED: _ResultOutcome.ValueType  # 1
-    """Committed, now or by an earlier report of the same result."""
+    """Committed, now or by an earlier report of the same result that the scheduler still remembers. A repeat that comes
+    later is answered STALE_ATTEMPT. Either way the worker is done with it.
+    """
     RESULT_OUTCOME_STALE_ATTEMPT: _ResultOutcome.ValueType  # 2
     """Another attempt has taken its place, or the task has ended: nothing was changed."""
     RESULT_OUTCOME_UNKNOWN_TASK: _ResultOutcome.ValueType  # 3
@@ -42,7 +44,9 @@ class ResultOutcome(_ResultOutcome, metaclass=_ResultOutcomeEnumTypeWrapper):
 RESULT_OUTCOME_UNSPECIFIED: ResultOutcome.ValueType  # 0
 """Not said."""
 RESULT_OUTCOME_RECORDED: ResultOutcome.ValueType  # 1
-"""Committed, now or by an earlier report of the same result."""
+"""Committed, now or by an earlier report of the same result that the scheduler still remembers. A repeat that comes
+later is answered STALE_ATTEMPT. Either way the worker is done with it.
+"""
 RESULT_OUTCOME_STALE_ATTEMPT: ResultOutcome.ValueType  # 2
 """Another attempt has taken its place, or the task has ended: nothing was changed."""
 RESULT_OUTCOME_UNKNOWN_TASK: ResultOutcome.ValueType  # 3
