@@ -204,6 +204,18 @@ def test_a_worker_that_died_is_started_again(start: Start) -> None:
     assert dev.end(signal.SIGTERM) == 0
 
 
+def test_a_log_that_cannot_be_kept_ends_nothing(start: Start, tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    data.mkdir(mode=0o700)
+    (data / "worker-1.log").symlink_to("/dev/full")
+    dev = start("--workers", "1", data=data)
+    dev.until(f"lines are shown here and not kept in {data / 'worker-1.log'}: No space left on device")
+    dev.until("worker started")
+    dev.until("is ready")
+    assert dev.end() == 0
+    assert sum("not kept in" in line for line in dev.lines) == 1
+
+
 def test_children_go_when_it_is_killed(start: Start) -> None:
     dev = start("--workers", "1")
     dev.until("is ready")

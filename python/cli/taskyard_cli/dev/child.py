@@ -32,6 +32,7 @@ class Child:
         self._log = log
         self._tell = tell
         self._process: asyncio.subprocess.Process | None = None
+        self._losing = False
 
     @property
     def pid(self) -> int:
@@ -51,16 +52,29 @@ class Child:
         if self._process is None or self._process.stdout is None:
             raise RuntimeError(f"{self.name} was not started")
         rest = b""
-        with self._log.open("ab") as file:
-            while chunk := await self._process.stdout.read(CHUNK):
-                file.write(chunk)
-                file.flush()
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._tell(line.decode(errors="replace"))
+        while chunk := await self._process.stdout.read(CHUNK):
+            self._keep(chunk)
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._tell(line.decode(errors="replace"))
         if rest:
             self._tell(rest.decode(errors="replace"))
         return await self._process.wait()
+
+    def _keep(self, chunk: bytes) -> None:
+        """Appends to the log file.
+
+        A full disk must not end the services, which go on by themselves once there is room: the loss is said once.
+        """
+        try:
+            with self._log.open("ab", buffering=0) as file:
+                file.write(chunk)
+        except OSError as error:
+            if not self._losing:
+                self._tell(f"lines are shown here and not kept in {self._log}: {error.strerror or error}")
+            self._losing = True
+        else:
+            self._losing = False
 
     def terminate(self) -> None:
         """Asks it to stop. Harmless when it has ended."""
