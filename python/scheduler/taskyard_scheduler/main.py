@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
@@ -64,8 +65,12 @@ EXIT_FAULT = 70
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Runs a scheduler; returns the exit code.
 
-    0 stopped as told; 64 bad settings; 69 could not start, or not go on; 70 a defect.
+    0 stopped as told; 64 bad settings or arguments; 69 could not start, or not go on; 70 a defect.
     """
+    try:
+        _parser().parse_args([] if argv is None else argv)
+    except SystemExit as stop:  # it has printed the help, or what is wrong
+        return EXIT_SETTINGS if stop.code else 0
     try:
         settings = SchedulerSettings.load(os.environ if environ is None else environ)
         verifier = TokenVerifier(settings.secret.get_secret_value(), wall_ms)
@@ -75,6 +80,17 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run(lambda: serve(settings, verifier))
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Returns the parser that gives help and refuses what would else be passed over in silence."""
+    return argparse.ArgumentParser(
+        prog="taskyard scheduler",
+        description="Run a scheduler. It has no options: its settings are TASKYARD_... variables, of which "
+        "TASKYARD_SECRET is required (at least 32 bytes; `openssl rand -hex 32` makes one). The others say where "
+        "it listens (TASKYARD_BIND, TASKYARD_GRPC_PORT, TASKYARD_HTTP_PORT) and where its data is (TASKYARD_DATA, "
+        "TASKYARD_DATABASE); docs/configuration.md has all. `taskyard dev` needs none of them.",
+    )
 
 
 def wall_ms() -> int:
