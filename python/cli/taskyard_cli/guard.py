@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -41,13 +42,26 @@ def is_usage(error: Exception) -> bool:
 def tell(error: Exception) -> Exit:
     """Says on stderr what went wrong and returns the exit code."""
     code = exit_of(error)
-    if code is None:
+    if code is None and isinstance(error, UnicodeEncodeError) and (argument := _not_utf8(sys.argv[1:])):
+        code = Exit.USAGE
+        message = f"the argument {argument!r} is not UTF-8; write it in UTF-8"
+    elif code is None:
         code = Exit.UNEXPECTED
         message = f"{type(error).__name__}: a fault of this program; the details are in {_keep(error)}"
     else:
         message = str(error)
     typer.echo(f"error: {message}", err=True)
     return code
+
+
+def _not_utf8(arguments: Sequence[str]) -> bytes | None:
+    """Returns the first argument that is no text, as the bytes that were given."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            return os.fsencode(argument)
+    return None
 
 
 def _keep(error: Exception) -> str:

@@ -14,7 +14,7 @@ from taskyard_cli.output import Output, answer, print_json
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
 from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
 from taskyard_cli.task_commands import OutputOption, filter_of
-from taskyard_cli.values import json_object, pairs, seconds, typed
+from taskyard_cli.values import INT32_MAX, json_object, pairs, seconds, typed
 from taskyard_client import AsyncClient, run_output
 
 
@@ -30,8 +30,10 @@ def run(
     inputs: Annotated[
         str | None, typer.Option("--inputs", help="All inputs as a JSON object; @FILE reads it, @- from stdin.")
     ] = None,
-    version: Annotated[int, typer.Option(min=0, help="Which version; 0: the newest.")] = 0,
-    priority: Annotated[int | None, typer.Option(help="1 (first) to 10 (last); default: the steps'.")] = None,
+    version: Annotated[int, typer.Option(min=0, max=INT32_MAX, help="Which version; 0: the newest.")] = 0,
+    priority: Annotated[
+        int | None, typer.Option(min=1, max=10, help="1 (first) to 10 (last); default: the steps'.")
+    ] = None,
     key: Annotated[str, typer.Option(help="Idempotency key: runs with the same key are one.")] = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Show its steps until it has ended.")] = False,
     timeout: Annotated[str | None, typer.Option(help="With --wait: how long, for example 5m.")] = None,

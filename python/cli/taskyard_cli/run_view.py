@@ -102,9 +102,10 @@ async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | None) 
                         if not live and step.status != TaskStatus.TASK_STATUS_PENDING:
                             err().print(Text(step_line(step)))
         except TimeoutError:
+            # Before the first answer its state is not known.
+            how = f"is {run_word(view.run.state)}" if view.run.state else "has not ended"
             ended = f"{view.run.steps_ended} of {view.run.steps_total} steps have ended"
             raise DeadlineExceeded(
-                f"run {run_id} is {run_word(view.run.state)} after {timeout:g} s and goes on; {ended}; "
-                f"`taskyard runs show {run_id}` shows them"
+                f"run {run_id} {how} after {timeout:g} s and goes on; {ended}; `taskyard runs show {run_id}` shows them"
             ) from None
     return view.run

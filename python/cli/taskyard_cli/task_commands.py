@@ -27,7 +27,7 @@ from taskyard_cli.show import (
     when,
 )
 from taskyard_cli.task_view import wait_for_task
-from taskyard_cli.values import json_object, pairs, seconds
+from taskyard_cli.values import INT32_MAX, json_object, pairs, seconds
 from taskyard_client import AsyncClient, NotFound, Placement, Retry, Timeouts, new_task, task_output
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
@@ -42,8 +42,8 @@ def submit(
         str | None, typer.Option("--input", "-i", help="A JSON object; @FILE reads it, @- from stdin.")
     ] = None,
     task: Annotated[str, typer.Option(help="Task definition whose type and defaults apply.")] = "",
-    priority: Annotated[int | None, typer.Option(help="1 (first) to 10 (last); default 5.")] = None,
-    attempts: Annotated[int | None, typer.Option(help="Attempts in all; default 3.")] = None,
+    priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 (first) to 10 (last); default 5.")] = None,
+    attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Attempts in all; default 3.")] = None,
     run_timeout: Annotated[str | None, typer.Option(help="For one attempt, for example 30s.")] = None,
     queued_timeout: Annotated[str | None, typer.Option(help="For the wait for a worker.")] = None,
     total_timeout: Annotated[str | None, typer.Option(help="For everything together.")] = None,
@@ -186,7 +186,7 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="All attempts, and new lines until the task has ended.")
     ] = False,
-    attempt: Annotated[int, typer.Option(min=0, help="Which attempt; 0: the last.")] = 0,
+    attempt: Annotated[int, typer.Option(min=0, max=INT32_MAX, help="Which attempt; 0: the last.")] = 0,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,

@@ -43,9 +43,10 @@ async def wait_for_task(client: AsyncClient, task_id: str, timeout: float | None
                         if bar is not None and shown is not None:
                             _update(bar, shown, last)
         except TimeoutError:
+            # Before the first answer its state is not known.
+            how = f"is {status_word(last.status)}" if last.status else "has not ended"
             raise DeadlineExceeded(
-                f"task {task_id} is {status_word(last.status)} after {timeout:g} s and goes on; "
-                f"`taskyard explain {task_id}` says why"
+                f"task {task_id} {how} after {timeout:g} s and goes on; `taskyard explain {task_id}` says why"
             ) from None
     return last
 

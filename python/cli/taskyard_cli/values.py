@@ -11,6 +11,11 @@ from typing import Any
 from taskyard_cli.durations import parse_duration
 from taskyard_cli.exits import CliError, Exit
 
+INT32_MAX = 2**31 - 1
+"""The largest number that versions and attempts have in the contract."""
+
+_TOO_DEEP = "is nested too deeply to be read; make it flatter, or give it as a text"
+
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """Returns `key=value` texts as a mapping.
@@ -30,11 +35,19 @@ def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def typed(text: str) -> Any:
-    """Returns a value as JSON where it is JSON (`5`, `true`, `[1]`, `"5"`), else as the text that it is."""
+    """Returns a value as JSON where it is JSON (`5`, `true`, `[1]`, `"5"`), else as the text that it is.
+
+    Raises:
+        CliError: It is JSON that cannot be sent.
+    """
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise CliError(f"--input {_TOO_DEEP}", Exit.REFUSED) from None
+    _refuse_half_characters(value, "--input")
+    return value
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
@@ -50,6 +63,9 @@ def json_object(text: str, option: str) -> dict[str, Any]:
         value = json.loads(source, parse_constant=_refuse_constant, object_pairs_hook=_no_doubles)
     except ValueError as error:
         raise CliError(f"{option} is no JSON: {error}", Exit.REFUSED) from None
+    except RecursionError:
+        raise CliError(f"{option} {_TOO_DEEP}", Exit.REFUSED) from None
+    _refuse_half_characters(value, option)
     if not isinstance(value, dict):
         raise CliError(f'{option} must be a JSON object, for example {{"a": 1}}', Exit.REFUSED)
     return value
@@ -60,6 +76,17 @@ def _read(name: str, option: str) -> str:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"{option}: {name} cannot be read: {error}", Exit.REFUSED) from None
+
+
+def _refuse_half_characters(value: Any, option: str) -> None:
+    """Refuses what JSON can escape and UTF-8 cannot hold, one half of a pair of surrogates."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise CliError(f"{option} holds {half}, which alone is no character; remove it", Exit.REFUSED) from None
+    except RecursionError:
+        raise CliError(f"{option} {_TOO_DEEP}", Exit.REFUSED) from None
 
 
 def _refuse_constant(name: str) -> Any:

@@ -16,6 +16,7 @@ from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, answer, print_json
 from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.task_commands import OutputOption
+from taskyard_cli.values import INT32_MAX
 from taskyard_cli.workflow_file import located, read_workflow
 from taskyard_cli.workflow_rules import workflow_schema
 from taskyard_cli.workflow_shape import words_of
@@ -71,7 +72,7 @@ def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
 
 def show(
     name: Annotated[str, typer.Argument(help="The workflow's name.", show_default=False)],
-    version: Annotated[int, typer.Option(min=0, help="Which version; 0: the newest.")] = 0,
+    version: Annotated[int, typer.Option(min=0, max=INT32_MAX, help="Which version; 0: the newest.")] = 0,
     output: Annotated[
         ShowOutput, typer.Option("--output", "-o", help="yaml writes a file that `apply` takes again.")
     ] = ShowOutput.TABLE,

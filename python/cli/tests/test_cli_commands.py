@@ -224,6 +224,12 @@ def test_waiting_no_longer_than_asked(at: Cli) -> None:
     assert "task task-1 is QUEUED after 0.1 s and goes on; `taskyard explain task-1` says why" in shown.stderr
 
 
+def test_a_state_that_is_not_known_yet_is_not_told(at: Cli) -> None:
+    shown = at("submit", "x", "--wait", "--timeout", "0s")
+    assert shown.exit_code == Exit.TIMED_OUT
+    assert "task task-1 has not ended after 0 s and goes on" in shown.stderr
+
+
 def test_cancel_finds_out_what_an_id_is(at: Cli, furnished: Served) -> None:
     furnished.model.runs["run-b"] = workflows_pb2.Run(run_id="run-b", state=workflows_pb2.RunState.RUN_STATE_RUNNING)
     shown = at("cancel", "task-b", "run-b", "--reason", "enough")
@@ -300,6 +306,13 @@ def test_run_waits_no_longer_than_asked(at: Cli, served: Served) -> None:
     shown = at("run", "two", "--wait", "--timeout", "200ms")
     assert shown.exit_code == Exit.TIMED_OUT
     assert "run run-1 is RUNNING after 0.2 s and goes on; 0 of 2 steps have ended" in shown.stderr
+
+
+def test_a_state_of_a_run_that_is_not_known_yet_is_not_told(at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    shown = at("run", "two", "--wait", "--timeout", "0s")
+    assert shown.exit_code == Exit.TIMED_OUT
+    assert "run run-1 has not ended after 0 s and goes on" in shown.stderr
 
 
 def test_workflow_apply_show_apply_again(at: Cli, served: Served, tmp_path: Path) -> None:

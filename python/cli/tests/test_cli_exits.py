@@ -78,6 +78,9 @@ def test_nobody_there(cli: Cli) -> None:
     "arguments",
     [("nope",), ("submit",), ("submit", "x", "--priority", "high"), ("submit", "x", "-p", "novalue"),
      ("submit", "x", "-p", "a=1", "-p", "a=2"), ("submit", "x", "--run-timeout", "5"), ("tasks", "-n", "0"),
+     ("submit", "x", "--priority", "0"), ("submit", "x", "--priority", "99999999999999999999"),
+     ("submit", "x", "--attempts", "101"), ("run", "x", "--priority", "11"), ("run", "x", "--version", "3000000000"),
+     ("workflow", "show", "x", "--version", "3000000000"), ("logs", "x", "--attempt", "3000000000"),
      ("logs",), ("token",), ("run",)],
 )  # fmt: skip
 def test_a_wrong_command_line_is_2(arguments: tuple[str, ...], at: Cli) -> None:
@@ -86,12 +89,33 @@ def test_a_wrong_command_line_is_2(arguments: tuple[str, ...], at: Cli) -> None:
     assert "Traceback" not in shown.stderr
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "5", '{"a": NaN}', '{"a":1,"a":2}', "@/no/such/file"])
+HALF = r'{"a": "\ud800"}'
+DEEP = '{"a": ' + "[" * 5000 + "]" * 5000 + "}"
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "5", '{"a": NaN}', '{"a":1,"a":2}', "@/no/such/file", HALF, DEEP])
 def test_input_that_is_no_object_is_refused(text: str, at: Cli, served: Served) -> None:
     shown = at("submit", "x", "--input", text)
     assert shown.exit_code == Exit.REFUSED
     assert "--input" in shown.stderr
     assert served.wire.calls == []
+
+
+@pytest.mark.parametrize(("value", "says"), [(r'"\ud800"', r"\ud800"), ("[" * 5000 + "]" * 5000, "nested too deeply")])
+def test_an_input_of_a_run_that_cannot_be_sent_is_refused(value: str, says: str, at: Cli, served: Served) -> None:
+    shown = at("run", "x", "--input", f"a={value}")
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stderr.startswith("error: --input ")
+    assert says in shown.stderr
+    assert served.wire.calls == []
+
+
+def test_an_argument_that_is_not_utf8_is_named(served: Served) -> None:
+    served.thread.run(served.model.touch())
+    command = [sys.executable, "-m", "taskyard_cli", "explain", b"gr\xffeet", "--address", served.server.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == "error: the argument b'gr\\xffeet' is not UTF-8; write it in UTF-8\n"
+    assert done.returncode == Exit.USAGE
 
 
 def test_a_fault_of_the_program_is_one_sentence_and_a_file(at: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
