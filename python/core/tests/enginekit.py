@@ -568,3 +568,12 @@ def _make_step(id: str, spec: dict[str, Any]) -> StepPlan:
         constant_params=(json.dumps(params) if params else "") if constant else None,
         constant_input="" if value is None else None,
     )
+
+
+def acks(lab: Lab, worker: str, *results: Result) -> list[int]:
+    """Reports results outside the stream and returns the outcomes."""
+    reply = object()
+    fake = lab.workers[worker]
+    lab.handle(WorkerFrame(fake.id, fake.epoch, results=results, reply=reply))
+    lab.settle()
+    return [ack.outcome for ack in lab.answers[id(reply)]]
