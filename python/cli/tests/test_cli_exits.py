@@ -112,7 +112,8 @@ def test_an_input_of_a_run_that_cannot_be_sent_is_refused(value: str, says: str,
 
 def test_an_argument_that_is_not_utf8_is_named(served: Served) -> None:
     served.thread.run(served.model.touch())
-    command: list[str | bytes] = [sys.executable, "-m", "taskyard_cli", "explain", b"gr\xffeet", "--address", served.server.address]
+    command: list[str | bytes] = [sys.executable, "-m", "taskyard_cli", "explain", b"gr\xffeet"]
+    command += ["--address", served.server.address]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == "error: the argument b'gr\\xffeet' is not UTF-8; write it in UTF-8\n"
     assert done.returncode == Exit.USAGE
