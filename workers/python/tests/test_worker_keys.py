@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worker_fakes import assignment, working
 
+from taskyard_worker import Context, TaskRegistry
 from taskyard_worker.keys import MAX_AGE_MS, MAX_BYTES, FileKeys, MemoryKeys
 
 
@@ -104,3 +106,23 @@ def test_a_full_disk_is_told_once_and_what_waited_is_written_later(
     keys.save()
     again = FileKeys(path, Wall(), nothing)
     assert [again.find("t", str(number)) for number in range(4)] == ["x"] * 4
+
+
+async def test_a_key_that_is_delivered_again_gets_the_first_result(registry: TaskRegistry) -> None:
+    runs: list[str] = []
+
+    @registry.task("work")
+    async def handler(ctx: Context) -> str:
+        runs.append(ctx.task_id)
+        if len(runs) == 1:
+            raise ValueError("the first attempt fails")
+        return f"run {len(runs)}"
+
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        for token, tenant in (("a", "x"), ("b", "x"), ("c", "x"), ("d", "y")):
+            stream.assign(assignment(token, idempotency_key="key", tenant=tenant))
+            await stream.result(token)
+        outputs = {result.attempt_token: result.output_json for result in stream.results}
+        assert outputs == {"a": "", "b": '"run 2"', "c": '"run 2"', "d": '"run 3"'}
+        assert len(runs) == 3

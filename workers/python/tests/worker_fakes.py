@@ -1,4 +1,4 @@
-"""A scheduler under the test's control, at the worker's `Link`; and a worker that runs against it."""
+"""A scheduler under the test's control, at the worker's `Link`; a worker that runs against it; a handler that waits."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from taskyard.v1.workers_pb2 import (
     AppendLogsResponse,
     AssignTaskRequest,
     AssignTaskResponse,
+    CancelAttempt,
     DeregisterRequest,
     DeregisterResponse,
     HeartbeatRequest,
@@ -28,6 +29,7 @@ from taskyard.v1.workers_pb2 import (
     TaskProgress,
     TaskResult,
 )
+from taskyard_worker import Context
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.keys import KeyMemory, MemoryKeys
 from taskyard_worker.link import LinkError
@@ -274,6 +276,10 @@ def assignment(token: str, task_type: str = "work", **fields: Any) -> TaskAssign
     return TaskAssignment(**{**values, **fields})
 
 
+def order(token: str, reason: str = "cancelled", grace_ms: int = 5000) -> CancelAttempt:
+    return CancelAttempt(task_id=f"task-{token}", attempt_token=token, reason=reason, grace_ms=grace_ms)
+
+
 def status(result: TaskResult) -> str:
     return TaskStatus.Name(result.status).removeprefix("TASK_STATUS_")
 
@@ -326,3 +332,18 @@ async def working(
         with suppress(asyncio.CancelledError, Exception):
             await task
         threads.close()
+
+
+def gated(registry: TaskRegistry, name: str = "work") -> tuple[asyncio.Event, Signal, list[str]]:
+    """Registers a handler that waits for the event; tells who has entered."""
+    gate, entered, tokens = asyncio.Event(), Signal(), []
+
+    @registry.task(name)
+    async def handler(ctx: Context) -> str:
+        tokens.append(ctx.task_id)
+        entered()
+        await gate.wait()
+        asyncio.get_running_loop().call_soon(entered)
+        return "done"
+
+    return gate, entered, tokens
