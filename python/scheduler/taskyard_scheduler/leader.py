@@ -20,6 +20,7 @@ from taskyard_core.transitions import WorkerState
 from taskyard_scheduler.clock import Clock
 from taskyard_scheduler.definitions import Definitions
 from taskyard_scheduler.egress.assignments import frame
+from taskyard_scheduler.ends import RecentEnds
 from taskyard_scheduler.metrics import STATUS_NAMES
 from taskyard_scheduler.store.port import Deposed, RowsRefused, Store, StoreUnavailable
 from taskyard_scheduler.streams import WorkerStream
@@ -98,6 +99,7 @@ class Leader:
         self.store = store
         self.clock = clock
         self.watches = Watches()
+        self.ends = RecentEnds()
         self.committed_revision = engine.cluster.revision
         self.ended_counts: dict[tuple[str, int], int] = {}  # by tenant and TaskState, committed in this term
         self.run_ended_counts: dict[tuple[str, int], int] = {}  # by tenant and RunState
@@ -386,6 +388,7 @@ class Leader:
         for future, value in batch.answers:
             if not future.done():  # type: ignore[attr-defined]  # every reply given to the engine is a future
                 future.set_result(value)  # type: ignore[attr-defined]
+        self.ends.take(batch.touched, batch.changes.instance_deletes)
         self.watches.publish(batch.changes.revision, batch.touched, batch.touched_runs)
         self._count(batch)
         turn, self._turn = self._turn, asyncio.Event()

@@ -157,6 +157,13 @@ class Cluster:
             return None
         return instance if not instance.checkpoint_number else None  # checkpoints are committed by themselves
 
+    def changing(self, id: str) -> Instance | None:
+        """Returns an instance that SQL has, and that has changed since; the change is yet to be committed."""
+        if id in self.new or any(id in each.new for each in self.sealed):
+            return None
+        found = self.dirty.get(id)
+        return found or next((each.dirty[id] for each in self.sealed if id in each.dirty), None)
+
     def uncommitted(self) -> Iterator[dict[str, Instance]]:
         """Gives the instances that SQL does not have as they are now, by id, in parts, what changed last first."""
         yield self.dirty

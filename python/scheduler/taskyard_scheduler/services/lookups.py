@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import Instance, Row, instance_row
+from taskyard_core.records import INSTANCE_COLUMNS, Instance, Row, instance_row
 from taskyard_scheduler.leader import Leader
 from taskyard_service.errors import NotFound
+
+_TENANT: Final = INSTANCE_COLUMNS.index("tenant")
 
 
 async def committed_rows(leader: Leader, tenant: str, ids: Sequence[str]) -> dict[str, Row]:
@@ -20,12 +23,19 @@ async def committed_rows(leader: Leader, tenant: str, ids: Sequence[str]) -> dic
     c = leader.engine.cluster
     for id in ids:
         instance = c.as_committed(id)
-        if instance is not None and instance.tenant == tenant:
-            rows[id] = (*instance_row(instance), None, 0)
+        row = instance_row(instance) if instance is not None else leader.ends.row(id)
+        if row is not None and row[_TENANT] == tenant:
+            rows[id] = (*row, None, 0)
     missing = [id for id in ids if id not in rows]
     if missing:
         rows |= {row[1]: row for row in await leader.store.get_instances(tenant, missing)}
     return rows
+
+
+def changing(leader: Leader, tenant: str, ids: Sequence[str]) -> set[str]:
+    """Returns those of the ids that a commit under way, or the next, changes: watches are about to be told of them."""
+    found = {id: leader.engine.cluster.changing(id) for id in ids}
+    return {id for id, instance in found.items() if instance is not None and instance.tenant == tenant}
 
 
 async def stored_instance(leader: Leader, tenant: str, task_id: str) -> Row:

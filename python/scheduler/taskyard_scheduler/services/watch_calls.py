@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.records import ENDED, INSTANCE_COLUMNS, Row
+from taskyard_core.records import ENDED, INSTANCE_COLUMNS, Instance, Row
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
 from taskyard_scheduler.egress.instances import instance_snapshot as task_from_snapshot
 from taskyard_scheduler.scheduler import Scheduler
-from taskyard_scheduler.services.lookups import committed_rows, no_task
+from taskyard_scheduler.services.lookups import changing, committed_rows, no_task
 from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -34,44 +34,72 @@ class WatchCalls:
             raise InvalidArgument([FieldViolation("task_ids", said)])
         watch = leader.watches.open(ids)
         try:
-            rows = await committed_rows(leader, tenant, ids)
-            missing = next((id for id in ids if id not in rows), None)
+            coming = set() if leader.stalled() else changing(leader, tenant, ids)
+            known = [id for id in ids if id not in coming]
+            rows = await committed_rows(leader, tenant, known)
+            missing = next((id for id in known if id not in rows), None)
             if missing is not None:
                 raise no_task(missing)
-            seen = {id: row[_REVISION] for id, row in rows.items()}
-            open_ids = {id for id, row in rows.items() if row[_PHASE] != ENDED}
-            revision = max(seen.values())
-            for response in _initial(rows, request.after_revision, revision):
+            progress = _Progress(request.after_revision, coming)
+            for response in progress.initial(rows):
                 yield response
-            while open_ids:
+            while progress.open:
                 await watch.wait()
                 changed, _ = watch.take()
-                tasks = []
-                for instance, row in changed:
-                    task = task_from_snapshot(instance, row)
-                    if task.revision > seen[task.task_id]:
-                        seen[task.task_id] = task.revision
-                        tasks.append(task)
-                        if task.HasField("end_time"):
-                            open_ids.discard(task.task_id)
-                        else:
-                            open_ids.add(task.task_id)
-                for start in range(0, len(tasks), FRAME_TASKS):
-                    part = tasks[start : start + FRAME_TASKS]
-                    last = start + FRAME_TASKS >= len(tasks)
-                    yield pb.WatchTasksResponse(tasks=part, revision=watch.revision if last else revision)
-                revision = watch.revision
-                if watch.ended is not None and open_ids:
+                for response in progress.changes(changed, watch.revision):
+                    yield response
+                if watch.ended is not None and progress.open:
                     raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the watch")
         finally:
             leader.watches.close(watch)
 
 
-def _initial(rows: dict[str, Row], after: int, revision: int) -> list[pb.WatchTasksResponse]:
-    """Returns the present state of what is newer than `after`; one empty frame when nothing is."""
-    tasks = [task_from_row(row) for row in rows.values() if row[_REVISION] > after]
-    frames = [
-        pb.WatchTasksResponse(tasks=tasks[start : start + FRAME_TASKS]) for start in range(0, len(tasks), FRAME_TASKS)
-    ] or [pb.WatchTasksResponse()]
-    frames[-1].revision = max(revision, after)
-    return frames
+class _Progress:
+    """What a watcher of instances has been told.
+
+    Args:
+        after: Revision that it resumes from.
+        coming: Ids whose first word is a change that is being committed.
+    """
+
+    def __init__(self, after: int, coming: set[str]) -> None:
+        self._after = after
+        self._coming = coming
+        self._revision = after
+        self._seen: dict[str, int] = {}
+        self.open = set(coming)
+
+    def initial(self, rows: dict[str, Row]) -> list[pb.WatchTasksResponse]:
+        """Returns the present state of what is newer than `after`; one empty frame when nothing is, nor is coming."""
+        self._seen = {id: row[_REVISION] for id, row in rows.items()}
+        self.open.update(id for id, row in rows.items() if row[_PHASE] != ENDED)
+        tasks = [task_from_row(row) for row in rows.values() if row[_REVISION] > self._after]
+        if self._coming and not tasks:
+            return []
+        return self._frames(tasks, max(self._seen.values())) or [pb.WatchTasksResponse(revision=self._revision)]
+
+    def changes(self, changed: Sequence[tuple[Instance, Row]], revision: int) -> list[pb.WatchTasksResponse]:
+        """Returns what is news of changes that are committed up to a revision."""
+        tasks = []
+        for instance, row in changed:
+            task = task_from_snapshot(instance, row)
+            id = task.task_id
+            self._coming.discard(id)
+            if task.revision > self._seen.get(id, 0):
+                self._seen[id] = task.revision
+                tasks.append(task)
+                if task.HasField("end_time"):
+                    self.open.discard(id)
+                else:
+                    self.open.add(id)
+        return self._frames(tasks, revision)
+
+    def _frames(self, tasks: list[pb.TaskInstance], revision: int) -> list[pb.WatchTasksResponse]:
+        """Cuts into frames; the last says how far the watcher has come, which is nowhere while a first word is due."""
+        parts = [tasks[start : start + FRAME_TASKS] for start in range(0, len(tasks), FRAME_TASKS)]
+        frames = [pb.WatchTasksResponse(tasks=part, revision=self._revision) for part in parts]
+        if not self._coming:
+            self._revision = max(revision, self._after)
+            if frames:
+                frames[-1].revision = self._revision
+        return frames
