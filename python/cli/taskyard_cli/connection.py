@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +11,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from taskyard_cli import interrupts
 from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
 
 T = TypeVar("T")
@@ -21,15 +22,20 @@ LEFT_BY_DEV = "cli.json"
 
 Address = Annotated[
     str | None,
-    typer.Option(help="The scheduler's host:port. Else $TASKYARD_ADDRESS, else where `taskyard dev` runs."),
+    typer.Option(
+        callback=not_empty, help="The scheduler's host:port. Else $TASKYARD_ADDRESS, else where `taskyard dev` runs."
+    ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(help="Your token. Else $TASKYARD_TOKEN, else the one that `taskyard dev` made."),
+    typer.Option(callback=not_empty, help="Your token. Else $TASKYARD_TOKEN, else the one that `taskyard dev` made."),
 ]
 Ca = Annotated[
     str | None,
-    typer.Option(help="File with the certificates to trust; makes the connection encrypted. Else $TASKYARD_CA."),
+    typer.Option(
+        callback=not_empty,
+        help="File with the certificates to trust (PEM); makes the connection encrypted. Else $TASKYARD_CA.",
+    ),
 ]
 
 
@@ -95,4 +101,4 @@ def with_client(
         async with AsyncClient(target.address, target.token, ca=target.ca) as client:
             return await work(client)
 
-    return asyncio.run(session())
+    return interrupts.run(session())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from taskyard_cli import interrupts
 from taskyard_cli.problems import BadFile
 
 
@@ -28,7 +29,7 @@ class Exit(IntEnum):
     """It had not ended within the time given; it goes on."""
     UNEXPECTED = 70
     """A fault of this program; the details are in the file that is named."""
-    INTERRUPTED = 130
+    INTERRUPTED = interrupts.INTERRUPTED
     """Ctrl-C."""
 
 

@@ -9,18 +9,18 @@ import typer
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard.v1.policies_pb2 import Resources
 from taskyard_cli.connection import Address, Ca, Token, with_client
-from taskyard_cli.output import Output, answer
+from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.show import facts, state, table, when, worker_word
-from taskyard_cli.task_commands import OutputOption
+from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
 
-Filter = Annotated[str, typer.Option("--filter", help="Which, as an expression.")]
+Filter = Annotated[str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
 _UNITS = ("m CPU", " MiB", " GPU")
 
 
 def workers(
-    filter_: Filter = "",
+    filter_: Filter = None,
     limit: Limit = 1_000,
     output: OutputOption = Output.TABLE,
     address: Address = None,
@@ -30,7 +30,7 @@ def workers(
     """List workers. TASKS and RESOURCES say what is in use of what is offered."""
 
     async def work(client: AsyncClient) -> pb.ListWorkersResponse:
-        found = [each async for each in client.workers(filter=filter_, limit=limit)]
+        found = [each async for each in client.workers(filter=filter_ or "", limit=limit)]
         return pb.ListWorkersResponse(workers=found)
 
     page = with_client(address, token, ca, work)
@@ -50,7 +50,7 @@ def _worker_row(each: pb.Worker) -> tuple[Any, ...]:
 
 
 def queues(
-    filter_: Filter = "",
+    filter_: Filter = None,
     limit: Limit = 1_000,
     output: OutputOption = Output.TABLE,
     address: Address = None,
@@ -60,7 +60,7 @@ def queues(
     """List the queues in which something waits for a worker."""
 
     async def work(client: AsyncClient) -> pb.ListQueuesResponse:
-        found = [each async for each in client.queues(filter=filter_, limit=limit)]
+        found = [each async for each in client.queues(filter=filter_ or "", limit=limit)]
         return pb.ListQueuesResponse(queues=found)
 
     page = with_client(address, token, ca, work)

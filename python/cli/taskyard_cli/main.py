@@ -1,129 +1,27 @@
-"""The `taskyard` command: puts the commands together. What each does is in its own module."""
+"""The entry of the `taskyard` command. Light, so that Ctrl-C is answered before anything that takes time is loaded."""
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
-from typing import Annotated
 
-import typer
+from taskyard_cli import interrupts
 
-from taskyard_cli.exits import HELP
-from taskyard_cli.guard import GuardedGroup
-from taskyard_cli.service_commands import PASS_ON
-
-SERVE, WORK, LOOK = "Run Taskyard", "Give it work", "Look"
-
-_COMMANDS = {
-    "dev": (SERVE, "dev.command:dev"),
-    "demo": (SERVE, "demo.command:demo"),
-    "scheduler": (SERVE, "service_commands:scheduler"),
-    "worker": (SERVE, "service_commands:worker"),
-    "token": (SERVE, "token_command:token"),
-    "submit": (WORK, "task_commands:submit"),
-    "workflow": (WORK, ""),
-    "run": (WORK, "run_commands:run"),
-    "cancel": (WORK, "task_commands:cancel"),
-    "retry": (WORK, "task_commands:retry"),
-    "tasks": (LOOK, "task_commands:list_tasks"),
-    "task": (LOOK, ""),
-    "runs": (LOOK, ""),
-    "logs": (LOOK, "task_commands:logs"),
-    "explain": (LOOK, "task_commands:explain"),
-    "workers": (LOOK, "fleet_commands:workers"),
-    "queues": (LOOK, "fleet_commands:queues"),
-    "status": (LOOK, "fleet_commands:status"),
-}
-"""By name, in the order of the help: the panel, and the function in its module; empty: a group of commands."""
+TYPE_CHECKING = False  # not typing's: that takes time
+if TYPE_CHECKING:
+    import typer
 
 
 def build(first: str = "") -> typer.Typer:
-    """Returns the command.
+    """Returns the command; see `tree.build`."""
+    from taskyard_cli import tree  # here, since it loads what takes time
 
-    Args:
-        first: The first word of the command line. When it names a command, only that one is loaded: all of them take
-            several times as long. Otherwise all are there, for the help and for suggestions.
-    """
-    app = typer.Typer(
-        cls=GuardedGroup,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        epilog=HELP,
-        help="Taskyard: schedule work across workers. `taskyard dev` starts everything here.",
-    )
-    app.callback()(_top)
-    for name in [first] if first in _COMMANDS else _COMMANDS:
-        _add(app, name)
-    return app
-
-
-def _add(app: typer.Typer, name: str) -> None:
-    panel, place = _COMMANDS[name]
-    if name in _GROUPS:
-        app.add_typer(_GROUPS[name](), name=name, rich_help_panel=panel)
-        return
-    module, _, function = place.partition(":")
-    settings = PASS_ON if name in ("scheduler", "worker") else None
-    command = getattr(import_module(f"taskyard_cli.{module}"), function)
-    app.command(name, rich_help_panel=panel, context_settings=settings)(command)
-
-
-def _workflow() -> typer.Typer:
-    from taskyard_cli import workflow_commands  # here, since a group is loaded when it is asked for
-
-    group = typer.Typer(no_args_is_help=True, help="Store and show workflows.")
-    group.command("apply")(workflow_commands.apply)
-    group.command("show")(workflow_commands.show)
-    group.command("list")(workflow_commands.list_workflows)
-    group.command("schema")(workflow_commands.schema)
-    return group
-
-
-def _task() -> typer.Typer:
-    from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
-
-    group = typer.Typer(no_args_is_help=True, help="Show one task.")
-    group.callback()(_task_group)
-    group.command("show")(task_commands.show_task)
-    return group
-
-
-def _task_group() -> None:
-    """Show one task."""
-
-
-def _runs() -> typer.Typer:
-    from taskyard_cli import run_commands  # here, since a group is loaded when it is asked for
-
-    group = typer.Typer(invoke_without_command=True)
-    group.callback()(run_commands.list_runs)
-    group.command("show")(run_commands.show_run)
-    return group
-
-
-_GROUPS = {"workflow": _workflow, "task": _task, "runs": _runs}
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version as installed_version  # here, since nothing else needs it
-
-        typer.echo(f"taskyard {installed_version('taskyard')}")
-        raise typer.Exit
-
-
-def _top(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None:
-    """Nothing is done here: what is common to all commands is in guard.py."""
+    return tree.build(first)
 
 
 def main() -> None:
     """Runs the command and ends the process with its exit code."""
+    interrupts.answer()
     # gRPC tells people of lost connections in its own words; ours say it better.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     build(sys.argv[1] if len(sys.argv) > 1 else "")()

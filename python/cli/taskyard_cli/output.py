@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from google.protobuf import json_format
@@ -19,6 +19,9 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
 
 
 def print_json(message: Message) -> None:

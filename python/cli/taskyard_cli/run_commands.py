@@ -10,16 +10,19 @@ from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
-from taskyard_cli.output import Output, answer, print_json
+from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.output import Output, OutputOption, answer, print_json
+from taskyard_cli.repeats import tell_repeated_run
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
 from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
-from taskyard_cli.task_commands import OutputOption, filter_of
-from taskyard_cli.values import INT32_MAX, json_object, pairs, seconds, typed
+from taskyard_cli.task_commands import filter_of
+from taskyard_cli.values import INT32_MAX, json_object, not_empty, only_with, pairs, seconds, typed
+from taskyard_cli.waiting import told
 from taskyard_client import AsyncClient, run_output
 
 
 def run(
-    workflow: Annotated[str, typer.Argument(help="The workflow's name.", show_default=False)],
+    workflow: Annotated[str, typer.Argument(callback=not_empty, help="The workflow's name.", show_default=False)],
     *,
     input_: Annotated[
         list[str] | None,
@@ -34,9 +37,11 @@ def run(
     priority: Annotated[
         int | None, typer.Option(min=1, max=10, help="1 (first) to 10 (last); default: the steps'.")
     ] = None,
-    key: Annotated[str, typer.Option(help="Idempotency key: runs with the same key are one.")] = "",
+    key: Annotated[
+        str | None, typer.Option(callback=not_empty, help="Idempotency key: runs with the same key are one.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Show its steps until it has ended.")] = False,
-    timeout: Annotated[str | None, typer.Option(help="With --wait: how long, for example 5m.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="With --wait: how long to wait, for example 5m.")] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
@@ -48,15 +53,20 @@ def run(
     """
     given: dict[str, Any] = json_object(inputs, "--inputs") if inputs is not None else {}
     given |= {name: typed(text) for name, text in pairs(input_ or [], "--input").items()}
+    if not wait:
+        only_with("--timeout", timeout, "--wait", "limit the steps themselves with `timeouts` in the workflow's file")
     limit = seconds(timeout, "--timeout")
 
     async def work(client: AsyncClient) -> None:
-        handle = await client.start_run(workflow, given, version=version, priority=priority, idempotency_key=key)
+        handle = await client.start_run(workflow, given, version=version, priority=priority, idempotency_key=key or "")
+        if key and handle.repeated:
+            await tell_repeated_run(client, key, workflow, version, given, handle.id)
         if not wait:
             outcome = pb.StartOutcome(run_id=handle.id, repeated_request=handle.repeated)
             answer(outcome, output, lambda: Text(handle.id))
             return
-        ended = await wait_for_run(client, handle.id, limit)
+        with told("run", handle.id):
+            ended = await wait_for_run(client, handle.id, limit)
         if output is Output.JSON:
             print_json(ended)
         run_output(ended)
@@ -70,9 +80,13 @@ def run(
 
 def list_runs(
     ctx: typer.Context,
-    workflow: Annotated[str, typer.Option(help="Only runs of this workflow.")] = "",
-    run_state: Annotated[str, typer.Option("--state", help="Only these, for example FAILED.")] = "",
-    filter_: Annotated[str, typer.Option("--filter", help="Which, as an expression.")] = "",
+    workflow: Annotated[str | None, typer.Option(callback=not_empty, help="Only runs of this workflow.")] = None,
+    run_state: Annotated[
+        str | None, typer.Option("--state", callback=not_empty, help="Only these, for example FAILED.")
+    ] = None,
+    filter_: Annotated[
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
     output: OutputOption = Output.TABLE,
     address: Address = None,
@@ -81,8 +95,9 @@ def list_runs(
 ) -> None:
     """List runs, newest first; `runs show ID` shows one."""
     if ctx.invoked_subcommand is not None:
+        _refuse_options_before(ctx, ctx.invoked_subcommand)
         return
-    wanted = filter_of(filter_, workflow=workflow, state=run_state.upper())
+    wanted = filter_of(filter_, workflow=workflow, state=run_state and run_state.upper())
 
     async def work(client: AsyncClient) -> pb.ListRunsResponse:
         found = [each async for each in client.list_runs(filter=wanted, limit=limit)]
@@ -93,6 +108,16 @@ def list_runs(
     answer(page, output, lambda: table(columns, (_run_row(each) for each in page.runs), empty="no runs"))
 
 
+def _refuse_options_before(ctx: typer.Context, command: str) -> None:
+    """Refuses options of the list in front of another command, which would look at its own only."""
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            option = max(param.opts, key=len)
+            way = f"options of `runs {command}` stand behind `{command}`"
+            raise CliError(f"{option} in front of `{command}` means nothing: {way}", Exit.USAGE)
+
+
 def _run_row(each: pb.Run) -> tuple[Any, ...]:
     steps = f"{each.steps_ended}/{each.steps_total}"
     spent = took(each.create_time, each.end_time)
@@ -101,7 +126,7 @@ def _run_row(each: pb.Run) -> tuple[Any, ...]:
 
 
 def show_run(
-    run_id: Annotated[str, typer.Argument(help="The run's id.", show_default=False)],
+    run_id: Annotated[str, typer.Argument(callback=not_empty, help="The run's id.", show_default=False)],
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from taskyard_cli import interrupts
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.services import service_main
 
@@ -15,12 +16,17 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 
 def scheduler(ctx: typer.Context) -> None:
     """Run a scheduler in the foreground."""
-    raise typer.Exit(service_main("scheduler")(ctx.args))
+    raise typer.Exit(_serve("scheduler", ctx))
 
 
 def worker(ctx: typer.Context) -> None:
     """Run a worker in the foreground."""
-    raise typer.Exit(service_main("worker")(ctx.args))
+    raise typer.Exit(_serve("worker", ctx))
+
+
+def _serve(name: str, ctx: typer.Context) -> int:
+    with interrupts.kept():
+        return service_main(name)(ctx.args)
 
 
 def tasks_file(name: str) -> str:

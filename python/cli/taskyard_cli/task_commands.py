@@ -1,4 +1,4 @@
-"""`submit`, `tasks`, `task show`, `logs`, `cancel`, `retry`, `explain`."""
+"""`tasks`, `task show`, `logs`, `cancel`, `retry`, `explain`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from rich.text import Text
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.output import Output, answer, print_json
+from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.show import (
     err,
     facts,
     harmless,
-    json_block,
     out,
     run_word,
     state,
@@ -26,89 +25,27 @@ from taskyard_cli.show import (
     took,
     when,
 )
-from taskyard_cli.task_view import wait_for_task
-from taskyard_cli.values import INT32_MAX, json_object, pairs, seconds
-from taskyard_client import AsyncClient, NotFound, Placement, Retry, Timeouts, new_task, task_output
+from taskyard_cli.values import INT32_MAX, not_empty
+from taskyard_client import AsyncClient, NotFound
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
-TaskId = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
-
-
-def submit(
-    task_type: Annotated[str, typer.Argument(help="Which handler runs it, for example `shell`.")] = "",
-    *,
-    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="key=value; may be repeated.")] = None,
-    input_: Annotated[
-        str | None, typer.Option("--input", "-i", help="A JSON object; @FILE reads it, @- from stdin.")
-    ] = None,
-    task: Annotated[str, typer.Option(help="Task definition whose type and defaults apply.")] = "",
-    priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 (first) to 10 (last); default 5.")] = None,
-    attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Attempts in all; default 3.")] = None,
-    run_timeout: Annotated[str | None, typer.Option(help="For one attempt, for example 30s.")] = None,
-    queued_timeout: Annotated[str | None, typer.Option(help="For the wait for a worker.")] = None,
-    total_timeout: Annotated[str | None, typer.Option(help="For everything together.")] = None,
-    selector: Annotated[str, typer.Option(help="Labels that the worker must have: lang=java,!spot.")] = "",
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="Never two attempts alive at once.")] = False,
-    key: Annotated[str, typer.Option(help="Idempotency key: tasks with the same key are one.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for its end and print the output.")] = False,
-    timeout: Annotated[str | None, typer.Option(help="With --wait: how long, for example 5m.")] = None,
-    output: OutputOption = Output.TABLE,
-    address: Address = None,
-    token: Token = None,
-    ca: Ca = None,
-) -> None:
-    """Submit a task and print its id, or wait for its output.
-
-    For example: taskyard submit shell --param command='echo hi' --wait
-    """
-    if not task_type and not task:
-        raise CliError("say which: a task type (`taskyard submit shell`) or --task NAME", Exit.USAGE)
-    timeouts = [seconds(text, f"--{name}-timeout") for name, text in
-                (("run", run_timeout), ("queued", queued_timeout), ("total", total_timeout))]  # fmt: skip
-    submission = new_task(
-        task_type,
-        json_object(input_, "--input") if input_ is not None else None,
-        task_name=task,
-        params=pairs(param or [], "--param"),
-        priority=priority,
-        retry=Retry(max_attempts=attempts) if attempts is not None else None,
-        timeouts=Timeouts(run=timeouts[0], queued=timeouts[1], total=timeouts[2]) if any(
-            each is not None for each in timeouts) else None,
-        placement=Placement(selector) if selector else None,
-        exclusive=True if exclusive else None,
-        idempotency_key=key,
-    )  # fmt: skip
-    limit = seconds(timeout, "--timeout")
-
-    async def work(client: AsyncClient) -> None:
-        handle = await client.submit_task(submission)
-        if not wait:
-            outcome = pb.SubmitOutcome(task_id=handle.id, repeated_request=handle.repeated)
-            answer(outcome, output, lambda: Text(handle.id))
-            return
-        ended = await wait_for_task(client, handle.id, limit)
-        if output is Output.JSON:
-            print_json(ended)
-        task_output(ended)
-        if output is Output.TABLE:
-            out().print(Text(json_block(ended.output_json) or "(no output)"))
-
-    with_client(address, token, ca, work)
+TaskId = Annotated[str, typer.Argument(callback=not_empty, help="The task's id.", show_default=False)]
 
 
 def list_tasks(
-    status: Annotated[str, typer.Option(help="Only these, for example FAILED.")] = "",
-    type_: Annotated[str, typer.Option("--type", help="Only this task type.")] = "",
-    run: Annotated[str, typer.Option(help="Only the steps of this run.")] = "",
-    filter_: Annotated[str, typer.Option("--filter", help="Which, e.g. 'priority < 3'.")] = "",
+    status: Annotated[str | None, typer.Option(callback=not_empty, help="Only these, for example FAILED.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", callback=not_empty, help="Only this task type.")] = None,
+    run: Annotated[str | None, typer.Option(callback=not_empty, help="Only the steps of this run.")] = None,
+    filter_: Annotated[
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'priority < 3'.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List tasks, newest first."""
-    wanted = filter_of(filter_, status=status.upper(), task_type=type_, run_id=run)
+    """List tasks, newest first. TOOK is from the last attempt's start until its result was recorded."""
+    wanted = filter_of(filter_, status=status and status.upper(), task_type=type_, run_id=run)
 
     async def work(client: AsyncClient) -> pb.ListTasksResponse:
         found = [task async for task in client.list_tasks(filter=wanted, limit=limit)]
@@ -127,10 +64,12 @@ def _task_row(task: pb.TaskInstance) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def filter_of(given: str, **equal: str) -> str:
-    """Returns a filter that asks for all of it."""
+def filter_of(given: str | None, **equal: str | None) -> str:
+    """Returns a filter that asks for all of it; None asks for nothing."""
     terms = [f"{name} == {_quoted(value)}" for name, value in equal.items() if value]
-    return " && ".join([f"({given})"] * bool(given and terms) + [given] * bool(given and not terms) + terms)
+    if given:
+        terms.insert(0, f"({given})" if terms else given)
+    return " && ".join(terms)
 
 
 def _quoted(text: str) -> str:
@@ -186,18 +125,25 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="All attempts, and new lines until the task has ended.")
     ] = False,
-    attempt: Annotated[int, typer.Option(min=0, max=INT32_MAX, help="Which attempt; 0: the last.")] = 0,
+    attempt: Annotated[
+        int | None,
+        typer.Option(min=0, max=INT32_MAX, help="Without --follow: which attempt; 0, the default: the last."),
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
     """Print what a task wrote."""
+    if follow and attempt is not None:
+        raise CliError(
+            "--attempt shows one attempt and --follow all of them as they come; leave one of the two out", Exit.USAGE
+        )
     console = out()
 
     async def work(client: AsyncClient) -> None:
         shown = 0
-        async for line in client.logs(task_id, attempt=attempt, follow=follow):
+        async for line in client.logs(task_id, attempt=attempt or 0, follow=follow):
             if output is Output.JSON:
                 print_json(line)
                 continue
@@ -218,7 +164,7 @@ def _print_line(terminal: bool, line: pb.StoredLogLine) -> None:
 
 
 def cancel(
-    ids: Annotated[list[str], typer.Argument(help="Ids of tasks or runs.", show_default=False)],
+    ids: Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of tasks or runs.", show_default=False)],
     reason: Annotated[str, typer.Option(help="For people; kept with it.")] = "",
     address: Address = None,
     token: Token = None,
@@ -244,7 +190,7 @@ async def _cancel(client: AsyncClient, some_id: str, reason: str) -> str:
 
 
 def retry(
-    ids: Annotated[list[str], typer.Argument(help="Ids of ended tasks.", show_default=False)],
+    ids: Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of ended tasks.", show_default=False)],
     address: Address = None,
     token: Token = None,
     ca: Ca = None,

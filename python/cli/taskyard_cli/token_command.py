@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.values import seconds
+from taskyard_cli.values import not_empty, seconds
 
 SECRET_MIN_BYTES = 32
 """Below this the scheduler refuses a secret, since tokens could be forged."""
@@ -55,13 +55,19 @@ def sign(secret: str, *, subject: str, tenant: str, role: Role, lifetime: float,
 
 def token(
     role: Annotated[Role, typer.Option(help="What it may do.")] = Role.OPERATOR,
-    subject: Annotated[str, typer.Option("--subject", "--sub", help="Who it is for.")] = "cli",
-    tenant: Annotated[str, typer.Option(help="Whose data it is about.")] = "default",
-    lifetime: Annotated[str, typer.Option("--for", help="How long it is good, for example 12h or 30d.")] = "24h",
+    subject: Annotated[str, typer.Option("--subject", "--sub", callback=not_empty, help="Who it is for.")] = "cli",
+    tenant: Annotated[str, typer.Option(callback=not_empty, help="Whose data it is about.")] = "default",
+    lifetime: Annotated[
+        str, typer.Option("--for", callback=not_empty, help="How long it is good, for example 12h or 30d.")
+    ] = "24h",
 ) -> None:
     """Print a token, signed with TASKYARD_SECRET."""
     secret = os.environ.get("TASKYARD_SECRET", "")
     if not secret:
         raise CliError("TASKYARD_SECRET is not set; set it to the scheduler's secret", Exit.USAGE)
     life = seconds(lifetime, "--for") or 0.0
+    if life < 1:
+        raise CliError(
+            f"--for {lifetime}: such a token has ended when it is made; give 1s or more, for example 12h", Exit.USAGE
+        )
     typer.echo(sign(secret, subject=subject, tenant=tenant, role=role, lifetime=life, now=time.time()))

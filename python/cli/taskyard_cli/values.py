@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from taskyard_cli.durations import parse_duration
 from taskyard_cli.exits import CliError, Exit
 
@@ -15,6 +17,39 @@ INT32_MAX = 2**31 - 1
 """The largest number that versions and attempts have in the contract."""
 
 _TOO_DEEP = "is nested too deeply to be read; make it flatter, or give it as a text"
+
+
+def not_empty(param: typer.CallbackParam, value: Any) -> Any:
+    """Returns the value of an option or argument unless it is empty, as `"$id"` is where that was never set.
+
+    Raises:
+        CliError: It is empty, or one of its texts is.
+    """
+    texts = [value] if isinstance(value, str) else value or ()
+    if all(text.strip() for text in texts):
+        return value
+    if param.param_type_name == "option":
+        name, way = max(param.opts, key=len), "give a value, or leave it out"
+    else:
+        name, way = f"the argument `{param.name}`", "give one"
+    raise CliError(f"{name} is empty (a shell variable that is not set?); {way}", Exit.USAGE)
+
+
+def only_with(option: str, given: object, other: str, instead: str = "") -> None:
+    """Refuses an option that means nothing without another one.
+
+    Args:
+        option: The option.
+        given: Its value; None and False: it was not given.
+        other: What it needs.
+        instead: What else the person may have meant.
+
+    Raises:
+        CliError: It was given.
+    """
+    if given is not None and given is not False:
+        also = f", or {instead}" if instead else ""
+        raise CliError(f"{option} means nothing without {other}: add that{also}", Exit.USAGE)
 
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:

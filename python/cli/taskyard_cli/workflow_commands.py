@@ -13,10 +13,9 @@ from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
-from taskyard_cli.output import Output, answer, print_json
+from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.show import facts, harmless, out, table, when
-from taskyard_cli.task_commands import OutputOption
-from taskyard_cli.values import INT32_MAX
+from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_cli.workflow_file import located, read_workflow
 from taskyard_cli.workflow_rules import workflow_schema
 from taskyard_cli.workflow_shape import words_of
@@ -34,7 +33,9 @@ class ShowOutput(StrEnum):
 
 
 def apply(
-    files: Annotated[list[str], typer.Argument(help="Workflow files (YAML); - reads stdin.", show_default=False)],
+    files: Annotated[
+        list[str], typer.Argument(callback=not_empty, help="Workflow files (YAML); - reads stdin.", show_default=False)
+    ],
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
@@ -71,7 +72,7 @@ def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The workflow's name.", show_default=False)],
+    name: Annotated[str, typer.Argument(callback=not_empty, help="The workflow's name.", show_default=False)],
     version: Annotated[int, typer.Option(min=0, max=INT32_MAX, help="Which version; 0: the newest.")] = 0,
     output: Annotated[
         ShowOutput, typer.Option("--output", "-o", help="yaml writes a file that `apply` takes again.")
@@ -110,7 +111,9 @@ def _page(workflow: pb.Workflow) -> Group:
 
 
 def list_workflows(
-    filter_: Annotated[str, typer.Option("--filter", help="Which, as an expression.")] = "",
+    filter_: Annotated[
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     output: OutputOption = Output.TABLE,
     address: Address = None,
@@ -120,7 +123,7 @@ def list_workflows(
     """List workflows by name."""
 
     async def work(client: AsyncClient) -> pb.ListWorkflowsResponse:
-        found = [each async for each in client.list_workflows(filter=filter_, limit=limit)]
+        found = [each async for each in client.list_workflows(filter=filter_ or "", limit=limit)]
         return pb.ListWorkflowsResponse(workflows=found)
 
     page = with_client(address, token, ca, work)

@@ -42,8 +42,9 @@ def broken_rules(document: Document) -> list[Problem]:
     import jsonschema  # here, since it takes longer to import than most commands take
 
     validator = jsonschema.Draft202012Validator(workflow_schema())
-    found = [problem for error in validator.iter_errors(document.value) for problem in _problems(error, document)]
-    return sorted(found, key=_order)
+    found = (problem for error in validator.iter_errors(document.value) for problem in _problems(error, document))
+    # Each once: of a thing that lacks two fields there are two errors, and either tells both.
+    return sorted(dict.fromkeys(found), key=_order)
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:
@@ -82,8 +83,9 @@ def _problems(error: jsonschema.ValidationError, document: Document) -> Iterator
             if key not in known:
                 yield _at(document, (*path, key), _unknown(str(key), known))
     elif error.validator == "required":
-        missing = next(key for key in wanted if key not in instance)
-        yield _at(document, path, f"`{missing}` is missing; every {_thing(path)} has one")
+        for missing in wanted:
+            if missing not in instance:
+                yield _at(document, path, f"`{missing}` is missing; every {_thing(path)} has one")
     else:
         yield _at(document, path, _sentence(error))
 

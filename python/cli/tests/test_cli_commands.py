@@ -213,7 +213,9 @@ def test_submit_and_wait(at: Cli, served: Served) -> None:
     served.model.first_status = Status.TASK_STATUS_FAILED
     failed = at("submit", "x", "--wait")
     assert failed.exit_code == Exit.FAILED
-    assert failed.stderr == "error: task task-3 ended FAILED; `taskyard logs task-3` shows what it wrote\n"
+    assert failed.stderr == (
+        "task task-3 is submitted\nerror: task task-3 ended FAILED; `taskyard logs task-3` shows what it wrote\n"
+    )
     told = at("submit", "x", "--wait", "-o", "json")
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (Exit.FAILED, "TASK_STATUS_FAILED")
 

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import grpc
 import jwt
 import pytest
+import typer
 from cli_served import Cli, Served
 from scripted_faults import Fault
 from typer.testing import CliRunner
@@ -81,12 +83,75 @@ def test_nobody_there(cli: Cli) -> None:
      ("submit", "x", "--priority", "0"), ("submit", "x", "--priority", "99999999999999999999"),
      ("submit", "x", "--attempts", "101"), ("run", "x", "--priority", "11"), ("run", "x", "--version", "3000000000"),
      ("workflow", "show", "x", "--version", "3000000000"), ("logs", "x", "--attempt", "3000000000"),
-     ("logs",), ("token",), ("run",)],
+     ("logs",), ("token",), ("run",), ("submit", "x", "--cpus", "-1"), ("submit", "x", "--cpus", "0.0005"),
+     ("submit", "x", "--gpus", "1.5"), ("submit", "x", "--retry-jitter", "2"), ("submit", "x", "--retry-delay", "5")],
 )  # fmt: skip
 def test_a_wrong_command_line_is_2(arguments: tuple[str, ...], at: Cli) -> None:
     shown = at(*arguments)
     assert shown.exit_code == Exit.USAGE
     assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("submit", "x", "--timeout", "3s"), "--timeout means nothing without --wait: add that, or limit the task"),
+        (("run", "x", "--timeout", "3s"), "--timeout means nothing without --wait: add that, or limit the steps"),
+        (("logs", "x", "-f", "--attempt", "2"), "--attempt shows one attempt and --follow all of them"),
+        (("logs", "x", "-f", "--attempt", "0"), "--attempt shows one attempt and --follow all of them"),
+        (("runs", "--state", "FAILED", "show", "x"), "--state in front of `show` means nothing"),
+        (("runs", "-o", "json", "show", "x"), "--output in front of `show` means nothing"),
+        (("runs", "--address", "127.0.0.1:1", "show", "x"), "--address in front of `show` means nothing"),
+        (("dev", "--workers", "0", "--gpus", "0"), "--gpus is for workers, and --workers 0 starts none"),
+        (("dev", "--workers", "0", "--tasks", __file__), "--tasks is for workers, and --workers 0 starts none"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_do_nothing_is_refused_by_name(
+    arguments: tuple[str, ...], says: str, at: Cli, served: Served
+) -> None:
+    shown = at(*arguments)
+    assert shown.exit_code == Exit.USAGE
+    assert shown.stderr.startswith(f"error: {says}")
+    assert served.wire.calls == []
+
+
+def empty_values() -> list[tuple[str, ...]]:
+    """Returns a command line for each value that any command takes, with that value empty."""
+    found: list[tuple[str, ...]] = []
+    waiting: list[tuple[Any, tuple[str, ...]]] = [(typer.main.get_command(build()), ())]
+    while waiting:
+        command, path = waiting.pop()
+        waiting += [(each, (*path, name)) for name, each in getattr(command, "commands", {}).items()]
+        if path in {("scheduler",), ("worker",)}:
+            continue  # their arguments are their own
+        arguments = [param for param in command.params if param.param_type_name == "argument"]
+        for param in command.params:
+            if param in arguments:
+                found.append((*path, *("" if each is param else "x" for each in arguments)))
+            elif not param.is_flag:
+                found.append((*path, *("x" for _ in arguments), max(param.opts, key=len), ""))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("arguments", empty_values(), ids=" ".join)
+def test_an_empty_value_is_refused_everywhere(arguments: tuple[str, ...], at: Cli, served: Served) -> None:
+    shown = at(*arguments)
+    if arguments[-2] == "--reason":
+        assert served.wire.named("CancelTask")[0].reason == ""  # none is given: that is what it says
+        return
+    assert shown.exit_code in {Exit.USAGE, Exit.REFUSED}
+    assert served.wire.calls == []
+
+
+def test_the_walk_over_all_values_finds_them() -> None:
+    some = {
+        ("explain", ""),
+        ("submit", "x", "--key", ""),
+        ("cancel", ""),
+        ("runs", "show", ""),
+        ("token", "--tenant", ""),
+    }
+    assert some <= set(empty_values())
 
 
 HALF = r'{"a": "\ud800"}'

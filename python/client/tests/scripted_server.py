@@ -44,6 +44,7 @@ class Model:
         self.queues: list[fleet_pb2.Queue] = []
         self.status = fleet_pb2.GetClusterStatusResponse()
         self.by_request_id: dict[str, str] = {}
+        self.by_key: dict[str, str] = {}
         self.first_status: Any = TaskStatus.TASK_STATUS_QUEUED
         self._numbers = itertools.count(1)
         self._changed = asyncio.Condition()
@@ -104,15 +105,17 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
                 description=f"{task.priority} is not 1 to 10; leave it out for 5",
             )
             return outcome
-        known = self.model.by_request_id.get(task.request_id)
+        known = self.model.by_request_id.get(task.request_id) or self.model.by_key.get(task.idempotency_key)
         if known is not None:
             outcome.task_id, outcome.repeated_request = known, True
             return outcome
         outcome.task_id = self.model.new_id("task")
         self.model.by_request_id[task.request_id] = outcome.task_id
+        if task.idempotency_key:
+            self.model.by_key[task.idempotency_key] = outcome.task_id
         self.model.tasks[outcome.task_id] = tasks_pb2.TaskInstance(
             task_id=outcome.task_id, task_type=task.task_type, params=task.params, input_json=task.input_json,
-            status=self.model.first_status,
+            status=self.model.first_status, task_name=task.task_name, idempotency_key=task.idempotency_key,
             output_json="{}", revision=self.model.revision + 1, priority=task.priority or 5,
         )  # fmt: skip
         return outcome
@@ -273,10 +276,13 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
             outcome.refusal.reason = "DEFINITION_NOT_FOUND"
             outcome.refusal.message = f"there is no workflow `{run.workflow}`; `taskyard workflow list` shows all"
             return outcome
-        if run.request_id in self.model.by_request_id:
-            outcome.run_id, outcome.repeated_request = self.model.by_request_id[run.request_id], True
+        known = self.model.by_request_id.get(run.request_id) or self.model.by_key.get(run.idempotency_key)
+        if known is not None:
+            outcome.run_id, outcome.repeated_request = known, True
             return outcome
         outcome.run_id = self.model.by_request_id[run.request_id] = self.model.new_id("run")
+        if run.idempotency_key:
+            self.model.by_key[run.idempotency_key] = outcome.run_id
         self.model.runs[outcome.run_id] = workflows_pb2.Run(
             run_id=outcome.run_id, workflow=run.workflow, version=workflow.version,
             inputs_json=run.inputs_json, state=RunState.RUN_STATE_RUNNING,

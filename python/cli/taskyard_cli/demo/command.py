@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from taskyard_cli import interrupts
 from taskyard_cli.demo.account import appendix, events, excerpt, shortfalls, steps_line, time_rows, workers_line
 from taskyard_cli.demo.drill import Drill
 from taskyard_cli.demo.fleet import HEARTBEAT_S, LEASE_S, WORKERS, Fleet
@@ -23,6 +24,7 @@ from taskyard_cli.durations import show_seconds
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.services import require
 from taskyard_cli.show import facts, out
+from taskyard_cli.values import not_empty
 
 REPORT = "report.md"
 SAMPLE = "with"
@@ -32,7 +34,8 @@ SAMPLE = "with"
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running afterwards, until Ctrl-C.")] = False,
     report: Annotated[
-        str | None, typer.Option(help="Where the report goes; else into the temporary directory.")
+        str | None,
+        typer.Option(callback=not_empty, help="Where the report goes; else into the temporary directory."),
     ] = None,
 ) -> None:
     """Run a real workflow on two workers here: a failure, a killed worker, a report."""
@@ -45,7 +48,7 @@ def demo(
     data = folder / "data"
     with Place(data) as place:
         try:
-            asyncio.run(_run(place, target, keep))
+            interrupts.run(_run(place, target, keep))
         except asyncio.CancelledError:
             raise CliError("stopped by SIGTERM", Exit.INTERRUPTED) from None
     # Only after success: what went wrong can be looked at in the logs.

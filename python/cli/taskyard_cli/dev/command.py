@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,20 +9,24 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from taskyard_cli import interrupts
 from taskyard_cli.connection import data_directory
 from taskyard_cli.dev.environment import Plan
 from taskyard_cli.dev.place import Place
 from taskyard_cli.dev.supervisor import Supervisor
+from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.service_commands import tasks_file
 from taskyard_cli.services import require
 from taskyard_cli.show import err, out
+from taskyard_cli.values import not_empty
 
 
 def dev(
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, max=64, help="How many workers.")] = 1,
-    tasks: Annotated[str | None, typer.Option(help="Python file with your handlers.")] = None,
+    tasks: Annotated[str | None, typer.Option(callback=not_empty, help="Python file with your handlers.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="Data directory. Else $TASKYARD_DATA, else ~/.local/share/taskyard.")
+        str | None,
+        typer.Option(callback=not_empty, help="Data directory. Else $TASKYARD_DATA, else ~/.local/share/taskyard."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The scheduler's gRPC port; 0: a free one.")] = 9090,
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="Its HTTP port; 0: a free one.")] = 8081,
@@ -37,6 +40,12 @@ def dev(
     gpus: Annotated[int | None, typer.Option(min=0, max=1_000, help="GPUs that each worker offers.")] = None,
 ) -> None:
     """Run a scheduler and workers here, on SQLite, until Ctrl-C."""
+    for_workers = {
+        "--tasks": tasks, "--concurrency": concurrency, "--cpus": cpus, "--memory-mb": memory_mb, "--gpus": gpus,
+    }  # fmt: skip
+    useless = next((option for option, given in for_workers.items() if given is not None), None)
+    if workers == 0 and useless:
+        raise CliError(f"{useless} is for workers, and --workers 0 starts none; leave one of the two out", Exit.USAGE)
     plan = Plan(
         workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port,
         cpus=cpus, memory_mb=memory_mb, gpus=gpus,
@@ -44,7 +53,7 @@ def dev(
     require("scheduler", "worker")  # what is missing is said before anything starts
     directory = Path(data) if data else data_directory(os.environ)
     with Place(directory.expanduser().absolute()) as place:
-        asyncio.run(_run(place, plan))
+        interrupts.run(_run(place, plan))
 
 
 async def _run(place: Place, plan: Plan) -> None:

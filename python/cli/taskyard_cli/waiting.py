@@ -1,0 +1,36 @@
+"""Tells the id of what somebody waits for, so that however the wait ends they can go on with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.text import Text
+
+from taskyard_cli.output import on_terminal
+from taskyard_cli.show import err
+from taskyard_client import TaskyardError
+
+_FOLLOW = {"task": "logs -f", "run": "runs show"}
+
+
+@contextmanager
+def told(what: str, some_id: str) -> Iterator[None]:
+    """Says on stderr, while somebody waits within, what they wait for, and how to go on when the wait ends early.
+
+    A terminal shows the id all the time. Elsewhere it is said at once: a process that is killed says nothing more.
+
+    Args:
+        what: `task` or `run`.
+        some_id: Its id.
+    """
+    if not on_terminal():
+        err().print(Text(f"{what} {some_id} is submitted"))
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError, TaskyardError) as error:
+        if some_id not in str(error):
+            follow = f"`taskyard {_FOLLOW[what]} {some_id}` follows it"
+            err().print(Text(f"{what} {some_id} goes on: {follow}, `taskyard cancel {some_id}` stops it"))
+        raise
