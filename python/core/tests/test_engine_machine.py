@@ -1,19 +1,17 @@
-"""The engine against a model too simple to be wrong, through any order of events, faults and recoveries.
-
-The model knows what was accepted, what workers told, and the committed rows; the rest is looked at afresh each time.
-"""
+"""The engine against its model (enginemodel.py), through any order of events, faults and recoveries."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import deque
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import pytest
-from enginekit import START_MS, TENANT, FakeWorker, Lab, StepSpec, retrying, task
+from enginekit import START_MS, TENANT, StepSpec, retrying, task
+from enginemodel import Model
+from enginepost import PostedWorker, PostLab
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,43 +24,21 @@ from hypothesis.stateful import (
 )
 
 from taskyard_core import ready
-from taskyard_core.dag import StepState, TriggerRule
 from taskyard_core.engine import Batch
-from taskyard_core.engine.effects import RECORDED, Ack
 from taskyard_core.engine.events import (
-    Accepted,
     Cancel,
     CancelRun,
     Deregister,
-    Hello,
     NewRun,
     NewTask,
     Refused,
     Register,
-    Result,
     Retry,
     StartRuns,
-    StreamClosed,
     Submit,
     WorkerFrame,
 )
-from taskyard_core.engine.retries import step_state
-from taskyard_core.records import (
-    ASSIGNED,
-    CANCELLING,
-    ENDED,
-    IN_FLIGHT,
-    PENDING,
-    QUEUED,
-    READY,
-    RUNNING,
-    Instance,
-    RunState,
-    TaskState,
-    instance_row,
-)
-from taskyard_core.selectors import Selector
-from taskyard_core.transitions import WorkerState
+from taskyard_core.records import ENDED, TaskState
 
 S = TaskState
 AHEAD = 3
@@ -98,35 +74,6 @@ RUN_STEPS: tuple[StepSpec, ...] = (
 picks = st.integers(0, 1_000)
 
 
-class PostedWorker(FakeWorker):
-    """A worker whose words and frames travel: each stream keeps its order, all else may overtake."""
-
-    inbox: list[tuple[object, Any]]
-
-    def deliver(self, stream: object, going: Any) -> None:
-        self.inbox.append((stream, going))
-
-    def read(self) -> None:
-        """Takes in the oldest frame."""
-        super().deliver(*self.inbox.pop(0))
-
-
-class PostLab(Lab):
-    """A lab in which workers' events wait to be delivered."""
-
-    def __init__(self) -> None:
-        self.mail: dict[object, list[Any]] = {}
-        self.posting = True
-        super().__init__()
-
-    def handle(self, event: Any) -> Any:
-        stream = getattr(event, "stream", None)
-        if self.posting and stream is not None and isinstance(event, Hello | WorkerFrame | StreamClosed):
-            self.mail.setdefault(stream, []).append(event)
-            return 0
-        return super().handle(event)
-
-
 @dataclass
 class Flight:
     """A sealed batch, the pins that its events hold, and the instances that they retried."""
@@ -146,16 +93,11 @@ class EngineMachine(RuleBasedStateMachine):
         self.lab = PostLab()
         self.lab.random.seed(seed)
         self.lab.plan("wf", RUN_STEPS)
+        self.model = Model(self.lab)
         self.sealed: deque[Flight] = deque()  # on their way into SQL, the oldest first
         self.operations: list[tuple[Any, list[str]]] = []  # events whose rows are read, and what they pinned
         self.pinned: list[str] = []  # by events that are handled and not sealed yet
-        self.accepted: set[str] = set()
-        self.runs: set[str] = set()
-        self.reopened: set[str] = set()
-        self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
-        self.recorded: Counter[tuple[str, str]] = Counter()
         self.retried: set[str] = set()  # since the last seal
-        self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
 
     # Clients.
 
@@ -207,7 +149,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.retried.add(event.task_id)
             instance = self.lab.engine.cluster.find(event.task_id)
             assert instance is not None
-            self.reopened.add(instance.run_id)
+            self.model.reopened.add(instance.run_id)
 
     @rule(pick=picks)
     def cancel_run(self, pick: int) -> None:
@@ -271,7 +213,7 @@ class EngineMachine(RuleBasedStateMachine):
             return
         id = sorted(worker.held)[which % len(worker.held)]
         output = '{"v": 1}' if which % 2 else ""
-        self.told.append((worker.id, worker.finish(id, status, error_kind=kind, output_json=output)))
+        self.model.told.append((worker.id, worker.finish(id, status, error_kind=kind, output_json=output)))
 
     @rule(pick=picks, which=picks, data=st.text(max_size=3))
     def checkpoint(self, pick: int, which: int, data: str) -> None:
@@ -279,11 +221,11 @@ class EngineMachine(RuleBasedStateMachine):
         if worker is not None and worker.held and worker.stream is not None:
             worker.checkpoint(sorted(worker.held)[which % len(worker.held)], which % 3 + 1, data)
 
-    @precondition(lambda self: self.told)
+    @precondition(lambda self: self.model.told)
     @rule(pick=picks, other=st.booleans())
     def tell_again(self, pick: int, other: bool) -> None:
         """A result comes twice, late, or from a worker that never had the task."""
-        id, result = self.told[pick % len(self.told)]
+        id, result = self.model.told[pick % len(self.model.told)]
         worker = self._worker(pick) if other else self.lab.workers[id]
         if worker is not None:
             self.lab.engine.handle(WorkerFrame(worker.id, worker.epoch, results=[result], reply="acks"), self.lab.now)
@@ -339,7 +281,7 @@ class EngineMachine(RuleBasedStateMachine):
     def seal(self) -> None:
         self.sealed.append(Flight(self.lab.seal(), self.pinned, self.retried))
         self.pinned, self.retried = [], set()
-        self._check_dispatch_is_complete()
+        self.model.dispatch_is_complete()
 
     @precondition(lambda self: self.sealed)
     @rule()
@@ -349,7 +291,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.lab.engine.cluster.unpin(id)
         self._apply(flight)
         self.lab.carry_out(flight.batch)
-        self._note_answers(flight.batch)
+        self._answer(flight.batch)
         if not self.sealed:
             self.lab.refill(limit=4)
 
@@ -386,180 +328,26 @@ class EngineMachine(RuleBasedStateMachine):
         done = len(self.lab.batches)
         self.lab.recover()
         for batch in self.lab.batches[done:]:
-            self._note_answers(batch)
-        self.before = {id: dict(values) for id, values in self.lab.tables.instances.items()}
+            self._answer(batch)
+        self.model.note_tables()
 
-    # What must hold of what is committed.
+    # What becomes of a batch, and the end.
 
     def _apply(self, flight: Flight) -> None:
-        tables = self.lab.tables
         self.lab.write(flight.batch)
-        for id, before in self.before.items():
-            self._check_row(id, before, tables.instances.get(id), retried=id in flight.retried)
-        self.before = {id: dict(values) for id, values in tables.instances.items()}
+        self.model.note_commit(flight.retried)
 
-    def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None, *, retried: bool) -> None:
-        if after is None:
-            assert before["run_id"] in self.reopened, "an instance is gone"
-            return
-        assert after["attempt"] >= before["attempt"]
-        if before["phase"] == ENDED and not retried:
-            assert after == before, "an ended instance has changed"
-        if after["attempt"] == before["attempt"] and before["token"]:
-            assert after["token"] in ("", before["token"])
-
-    def _note_answers(self, batch: Batch) -> None:
+    def _answer(self, batch: Batch) -> None:
         for reply, value in batch.answers:
             if isinstance(reply, PostedWorker):
                 reply.epoch = value.epoch
-            elif reply in ("submit", "run"):
-                known = self.accepted if reply == "submit" else self.runs
-                known.update(outcome.id for outcome in value if isinstance(outcome, Accepted))
-        acks: list[Ack] = [ack for going in batch.frames.values() for ack in going.acks]
-        acks += [ack for reply, value in batch.answers if reply == "acks" for ack in value]
-        for ack in acks:
-            if ack.outcome == RECORDED:
-                self.recorded[ack.task_id, ack.token] += 1
-                assert self.recorded[ack.task_id, ack.token] == 1, "a result is recorded twice"
-
-    def nothing_accepted_is_lost(self) -> None:
-        assert self.accepted <= set(self.lab.tables.instances)
-        assert self.runs <= set(self.lab.tables.runs)
-
-    def success_was_told(self) -> None:
-        told = {(result.task_id, result.token) for _, result in self.told if result.status == S.SUCCESS}
-        for id, row in self.lab.tables.instances.items():
-            assert row["state"] != S.SUCCESS or (id, row["token"]) in told
+        self.model.note_answers(batch)
 
     @invariant()
     def all_holds(self) -> None:
         """Everything that must hold after each step."""
-        if not hasattr(self, "lab"):
-            return
-        self.nothing_accepted_is_lost()
-        self.success_was_told()
-        self.ledgers_are_true()
-        self.queues_are_true()
-        self.every_live_instance_is_in_one_place()
-        self.nothing_waits_without_a_timer()
-        self.what_changed_is_marked()
-        self.steps_follow_their_rules()
-
-    # What must hold of memory.
-
-    def _instances(self) -> Iterator[Instance]:
-        return (i for i in self.lab.engine.cluster.instances.values() if i.phase != ENDED)
-
-    def ledgers_are_true(self) -> None:
-        c = self.lab.engine.cluster
-        held: dict[str, set[str]] = {id: set() for id in c.fleet.workers}
-        for instance in self._instances():
-            if instance.phase == IN_FLIGHT:
-                held[instance.worker_id].add(instance.id)
-        for id, worker in c.fleet.workers.items():
-            assert held[id] == set(worker.attempts)
-            assert worker.sent <= worker.credit_limit or worker.stream is None
-            assert len(worker.attempts) <= worker.registration.max_concurrency
-            policies = [instance.policy for instance in worker.attempts.values()]
-            assert worker.cpu == sum(policy.cpu_millis for policy in policies) <= worker.registration.cpu_millis
-        assert c.fleet.healthy == sum(w.state == WorkerState.HEALTHY for w in c.fleet.workers.values())
-        tokens = [i.token for i in self._instances() if i.phase == IN_FLIGHT]
-        assert all(tokens)
-        assert len(tokens) == len(set(tokens))
-
-    def queues_are_true(self) -> None:
-        c = self.lab.engine.cluster
-        waiting: Counter[tuple[str, str]] = Counter()
-        for instance in self._instances():
-            if instance.state == QUEUED:
-                waiting[instance.tenant, instance.queue] += 1
-        for name, queue in c.queues.items():
-            entries = [e[2] for e in queue.entries() if ready._waits(e) and e[2].id in c.instances]
-            assert len({e.id for e in entries}) == len(entries) == waiting[name] == queue.live
-            assert queue.head_bytes == sum(ready._size(e) for e in entries)
-            if len(queue):
-                assert queue.spilled or queue in c.active or queue in c.starved or queue.waiting
-        assert all(name in c.queues for name in waiting)
-
-    def every_live_instance_is_in_one_place(self) -> None:
-        c = self.lab.engine.cluster
-        live: dict[str, tuple[int, str, str]] = {}
-        for id, row in self.lab.tables.instances.items():
-            live[id] = (row["phase"], row["tenant"], row["queue"])
-        for changed in reversed(list(c.uncommitted())):
-            for id, instance in changed.items():
-                live[id] = (instance.phase, instance.tenant, instance.queue)
-        spilled: Counter[tuple[str, str]] = Counter()
-        for id, (phase, tenant, key) in live.items():
-            if phase != ENDED and id not in c.instances:
-                assert phase == READY, f"{id} of phase {phase} is not in memory"
-                spilled[tenant, key] += 1
-        for name, queue in c.queues.items():
-            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} spilled, it says; {spilled[name]} did"
-            assert not queue.spilled or queue.floor is not None
-
-    def nothing_waits_without_a_timer(self) -> None:
-        c = self.lab.engine.cluster
-        for i in self._instances():
-            if i.state in (PENDING, RUNNING) or (i.state == ASSIGNED and not i.fencing):
-                assert i.id in c.timers, f"{i} has no timer"
-            if i.state == QUEUED and i.policy.waits:
-                assert i.id in c.timers, f"{i} has no timer"
-            if i.phase == IN_FLIGHT:
-                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, f"{i}: no lease timer"
-            if i.state == CANCELLING or i.fencing:
-                assert i.lease_until <= c.now + c.limits.lease_ms
-        for worker in c.fleet.workers.values():
-            assert worker.silence_key in c.timers
-            if worker.state in (WorkerState.HEALTHY, WorkerState.DRAINING, WorkerState.EXPECTED):
-                due = c.timers.deadline(worker.silence_key) or 1 << 62
-                assert due <= c.now + c.limits.silence_ms, f"{worker}: nobody would notice its silence"
-
-    def what_changed_is_marked(self) -> None:
-        c = self.lab.engine.cluster
-        if self.sealed:
-            return
-        for id, instance in c.instances.items():
-            if id not in c.new and id not in c.dirty:
-                assert instance_row(instance) == self.lab.tables.row(id)[:-2], f"{instance} changed unnoticed"
-
-    def steps_follow_their_rules(self) -> None:
-        c = self.lab.engine.cluster
-        for run in c.runs.values():
-            states = []
-            for n in range(len(run.plan.steps)):
-                id = run.instance_ids.get(n)
-                instance = c.find(id) if id else None
-                if instance is None and id in self.lab.tables.instances:
-                    instance = self.lab.tables.instance(id)
-                states.append(StepState.WAITING if instance is None else StepState(step_state(instance)))
-            assert run.state != RunState.RUNNING or any(state <= 1 for state in states)
-            for n, state in enumerate(states):
-                wanted = expected(run.plan.graph.rules[n], [states[up] for up in run.plan.graph.upstream[n]])
-                if run.id in self.reopened or run.state == RunState.CANCELLING:
-                    assert wanted != StepState.READY or n in run.instance_ids or run.state == RunState.CANCELLING
-                elif wanted in (StepState.SKIPPED, StepState.UPSTREAM_FAILED, StepState.WAITING):
-                    assert state == wanted
-                else:
-                    assert n in run.instance_ids
-
-    def _check_dispatch_is_complete(self) -> None:
-        """After a pass nothing waits that somebody would take."""
-        c = self.lab.engine.cluster
-        for instance in self._instances():
-            if instance.state != QUEUED:
-                continue
-            queue = c.queues[instance.tenant, instance.queue]
-            for worker in c.fleet.workers.values():
-                has = worker.registration
-                takes = (
-                    worker.room() > 0
-                    and worker.fits(instance.policy)
-                    and instance.task_type not in worker.rejected
-                    and ("*" in has.capabilities or instance.task_type in has.capabilities)
-                    and Selector.parse(instance.policy.selector or "").matches(dict(has.labels))
-                )
-                assert not takes, f"{instance} waits although {worker} would take it; {list(queue.entries())}"
+        if hasattr(self, "model"):
+            self.model.check(in_flight=bool(self.sealed))
 
     def teardown(self) -> None:
         if not hasattr(self, "lab"):
@@ -582,7 +370,7 @@ class EngineMachine(RuleBasedStateMachine):
             while any(worker.held for worker in lab.workers.values()):
                 for worker in lab.workers.values():
                     for id in list(worker.held):
-                        self.told.append((worker.id, worker.finish(id, S.SUCCESS, output_json='{"v": 1}')))
+                        self.model.told.append((worker.id, worker.finish(id, S.SUCCESS, output_json='{"v": 1}')))
                 lab.settle()
             for worker in lab.workers.values():
                 worker.beat()
@@ -593,30 +381,6 @@ class EngineMachine(RuleBasedStateMachine):
         assert not live, f"stuck: {[(i['id'], TaskState(i['state']).name, i['worker_id']) for i in live]}"
         assert all(run["ended_at"] is not None for run in lab.tables.runs.values())
         assert lab.now >= START_MS
-
-
-def expected(rule: TriggerRule, upstream: list[StepState]) -> StepState:
-    """Decides as the rules are written down."""
-    failed = any(state in (StepState.FAILED, StepState.UPSTREAM_FAILED, StepState.CANCELLED) for state in upstream)
-    ended = all(state > StepState.READY for state in upstream)
-    if not upstream or (rule is TriggerRule.ALL_DONE and ended):
-        return StepState.READY
-    if rule is TriggerRule.ALL_DONE:
-        return StepState.WAITING
-    if rule is TriggerRule.ONE_SUCCESS:
-        if StepState.SUCCESS in upstream:
-            return StepState.READY
-        return StepState.WAITING if not ended else StepState.UPSTREAM_FAILED if failed else StepState.SKIPPED
-    if rule is TriggerRule.ONE_FAILED:
-        if StepState.FAILED in upstream or StepState.UPSTREAM_FAILED in upstream:
-            return StepState.READY
-        return StepState.SKIPPED if ended else StepState.WAITING
-    if failed:
-        return StepState.UPSTREAM_FAILED
-    if not ended:
-        return StepState.WAITING
-    skipped = StepState.SKIPPED in upstream and rule is TriggerRule.ALL_SUCCESS
-    return StepState.SKIPPED if skipped else StepState.READY
 
 
 EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "60"))

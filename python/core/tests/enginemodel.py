@@ -1,0 +1,252 @@
+"""A model of the engine too simple to be wrong, and what must hold of the engine at any moment.
+
+The model knows what was accepted, what workers told, and the committed rows; the rest is looked at afresh each time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from enginekit import Lab
+
+from taskyard_core import ready
+from taskyard_core.dag import StepState, TriggerRule
+from taskyard_core.engine import Batch
+from taskyard_core.engine.effects import RECORDED, Ack
+from taskyard_core.engine.events import Accepted, Result
+from taskyard_core.engine.retries import step_state
+from taskyard_core.records import (
+    ASSIGNED,
+    CANCELLING,
+    ENDED,
+    IN_FLIGHT,
+    PENDING,
+    QUEUED,
+    READY,
+    RUNNING,
+    Instance,
+    RunState,
+    TaskState,
+    instance_row,
+)
+from taskyard_core.selectors import Selector
+from taskyard_core.transitions import WorkerState
+
+S = TaskState
+
+
+class Model:
+    """What must have happened to the engine of a lab, told by who drives it; `check` compares the two."""
+
+    def __init__(self, lab: Lab) -> None:
+        """Begins with nothing accepted and nothing committed."""
+        self.lab = lab
+        self.accepted: set[str] = set()
+        self.runs: set[str] = set()
+        self.reopened: set[str] = set()  # runs of which a step was retried
+        self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
+        self.recorded: Counter[tuple[str, str]] = Counter()
+        self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
+
+    # What it is told.
+
+    def note_commit(self, retried: set[str]) -> None:
+        """A batch is in the tables; its events retried those instances."""
+        tables = self.lab.tables
+        for id, before in self.before.items():
+            self._check_row(id, before, tables.instances.get(id), retried=id in retried)
+        self.note_tables()
+
+    def note_tables(self) -> None:
+        """What the tables hold now is committed."""
+        self.before = {id: dict(values) for id, values in self.lab.tables.instances.items()}
+
+    def note_answers(self, batch: Batch) -> None:
+        """The answers and acknowledgements of a batch have left."""
+        for reply, value in batch.answers:
+            if reply in ("submit", "run"):
+                known = self.accepted if reply == "submit" else self.runs
+                known.update(outcome.id for outcome in value if isinstance(outcome, Accepted))
+        acks: list[Ack] = [ack for going in batch.frames.values() for ack in going.acks]
+        acks += [ack for reply, value in batch.answers if reply == "acks" for ack in value]
+        for ack in acks:
+            if ack.outcome == RECORDED:
+                self.recorded[ack.task_id, ack.token] += 1
+                assert self.recorded[ack.task_id, ack.token] == 1, "a result is recorded twice"
+
+    def _check_row(self, id: str, before: dict[str, Any], after: dict[str, Any] | None, *, retried: bool) -> None:
+        if after is None:
+            assert before["run_id"] in self.reopened, "an instance is gone"
+            return
+        assert after["attempt"] >= before["attempt"]
+        if before["phase"] == ENDED and not retried:
+            assert after == before, "an ended instance has changed"
+        if after["attempt"] == before["attempt"] and before["token"]:
+            assert after["token"] in ("", before["token"])
+
+    def check(self, *, in_flight: bool) -> None:
+        """Asks for everything that must hold after each step.
+
+        Args:
+            in_flight: Batches are sealed that are not in the tables yet.
+        """
+        self.nothing_accepted_is_lost()
+        self.success_was_told()
+        self.ledgers_are_true()
+        self.queues_are_true()
+        self.every_live_instance_is_in_one_place()
+        self.nothing_waits_without_a_timer()
+        if not in_flight:
+            self.what_changed_is_marked()
+        self.steps_follow_their_rules()
+
+    # What must hold of what is committed.
+
+    def nothing_accepted_is_lost(self) -> None:
+        assert self.accepted <= set(self.lab.tables.instances)
+        assert self.runs <= set(self.lab.tables.runs)
+
+    def success_was_told(self) -> None:
+        told = {(result.task_id, result.token) for _, result in self.told if result.status == S.SUCCESS}
+        for id, row in self.lab.tables.instances.items():
+            assert row["state"] != S.SUCCESS or (id, row["token"]) in told
+
+    # What must hold of memory.
+
+    def _instances(self) -> Iterator[Instance]:
+        return (i for i in self.lab.engine.cluster.instances.values() if i.phase != ENDED)
+
+    def ledgers_are_true(self) -> None:
+        c = self.lab.engine.cluster
+        held: dict[str, set[str]] = {id: set() for id in c.fleet.workers}
+        for instance in self._instances():
+            if instance.phase == IN_FLIGHT:
+                held[instance.worker_id].add(instance.id)
+        for id, worker in c.fleet.workers.items():
+            assert held[id] == set(worker.attempts)
+            assert worker.sent <= worker.credit_limit or worker.stream is None
+            assert len(worker.attempts) <= worker.registration.max_concurrency
+            policies = [instance.policy for instance in worker.attempts.values()]
+            assert worker.cpu == sum(policy.cpu_millis for policy in policies) <= worker.registration.cpu_millis
+        assert c.fleet.healthy == sum(w.state == WorkerState.HEALTHY for w in c.fleet.workers.values())
+        tokens = [i.token for i in self._instances() if i.phase == IN_FLIGHT]
+        assert all(tokens)
+        assert len(tokens) == len(set(tokens))
+
+    def queues_are_true(self) -> None:
+        c = self.lab.engine.cluster
+        waiting: Counter[tuple[str, str]] = Counter()
+        for instance in self._instances():
+            if instance.state == QUEUED:
+                waiting[instance.tenant, instance.queue] += 1
+        for name, queue in c.queues.items():
+            entries = [e[2] for e in queue.entries() if ready._waits(e) and e[2].id in c.instances]
+            assert len({e.id for e in entries}) == len(entries) == waiting[name] == queue.live
+            assert queue.head_bytes == sum(ready._size(e) for e in entries)
+            if len(queue):
+                assert queue.spilled or queue in c.active or queue in c.starved or queue.waiting
+        assert all(name in c.queues for name in waiting)
+
+    def every_live_instance_is_in_one_place(self) -> None:
+        c = self.lab.engine.cluster
+        live: dict[str, tuple[int, str, str]] = {}
+        for id, row in self.lab.tables.instances.items():
+            live[id] = (row["phase"], row["tenant"], row["queue"])
+        for changed in reversed(list(c.uncommitted())):
+            for id, instance in changed.items():
+                live[id] = (instance.phase, instance.tenant, instance.queue)
+        spilled: Counter[tuple[str, str]] = Counter()
+        for id, (phase, tenant, key) in live.items():
+            if phase != ENDED and id not in c.instances:
+                assert phase == READY, f"{id} of phase {phase} is not in memory"
+                spilled[tenant, key] += 1
+        for name, queue in c.queues.items():
+            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} spilled, it says; {spilled[name]} did"
+            assert not queue.spilled or queue.floor is not None
+
+    def nothing_waits_without_a_timer(self) -> None:
+        c = self.lab.engine.cluster
+        for i in self._instances():
+            if i.state in (PENDING, RUNNING) or (i.state == ASSIGNED and not i.fencing):
+                assert i.id in c.timers, f"{i} has no timer"
+            if i.state == QUEUED and i.policy.waits:
+                assert i.id in c.timers, f"{i} has no timer"
+            if i.phase == IN_FLIGHT:
+                assert (c.timers.deadline("l:" + i.worker_id) or 1 << 62) <= i.lease_until, f"{i}: no lease timer"
+            if i.state == CANCELLING or i.fencing:
+                assert i.lease_until <= c.now + c.limits.lease_ms
+        for worker in c.fleet.workers.values():
+            assert worker.silence_key in c.timers
+            if worker.state in (WorkerState.HEALTHY, WorkerState.DRAINING, WorkerState.EXPECTED):
+                due = c.timers.deadline(worker.silence_key) or 1 << 62
+                assert due <= c.now + c.limits.silence_ms, f"{worker}: nobody would notice its silence"
+
+    def what_changed_is_marked(self) -> None:
+        c = self.lab.engine.cluster
+        for id, instance in c.instances.items():
+            if id not in c.new and id not in c.dirty:
+                assert instance_row(instance) == self.lab.tables.row(id)[:-2], f"{instance} changed unnoticed"
+
+    def steps_follow_their_rules(self) -> None:
+        c = self.lab.engine.cluster
+        for run in c.runs.values():
+            states = []
+            for n in range(len(run.plan.steps)):
+                id = run.instance_ids.get(n)
+                instance = c.find(id) if id else None
+                if instance is None and id in self.lab.tables.instances:
+                    instance = self.lab.tables.instance(id)
+                states.append(StepState.WAITING if instance is None else StepState(step_state(instance)))
+            assert run.state != RunState.RUNNING or any(state <= 1 for state in states)
+            for n, state in enumerate(states):
+                wanted = expected(run.plan.graph.rules[n], [states[up] for up in run.plan.graph.upstream[n]])
+                if run.id in self.reopened or run.state == RunState.CANCELLING:
+                    assert wanted != StepState.READY or n in run.instance_ids or run.state == RunState.CANCELLING
+                elif wanted in (StepState.SKIPPED, StepState.UPSTREAM_FAILED, StepState.WAITING):
+                    assert state == wanted
+                else:
+                    assert n in run.instance_ids
+
+    def dispatch_is_complete(self) -> None:
+        """After a pass nothing waits that somebody would take."""
+        c = self.lab.engine.cluster
+        for instance in self._instances():
+            if instance.state != QUEUED:
+                continue
+            queue = c.queues[instance.tenant, instance.queue]
+            for worker in c.fleet.workers.values():
+                has = worker.registration
+                takes = (
+                    worker.room() > 0
+                    and worker.fits(instance.policy)
+                    and instance.task_type not in worker.rejected
+                    and ("*" in has.capabilities or instance.task_type in has.capabilities)
+                    and Selector.parse(instance.policy.selector or "").matches(dict(has.labels))
+                )
+                assert not takes, f"{instance} waits although {worker} would take it; {list(queue.entries())}"
+
+
+def expected(rule: TriggerRule, upstream: list[StepState]) -> StepState:
+    """Decides as the rules are written down."""
+    failed = any(state in (StepState.FAILED, StepState.UPSTREAM_FAILED, StepState.CANCELLED) for state in upstream)
+    ended = all(state > StepState.READY for state in upstream)
+    if not upstream or (rule is TriggerRule.ALL_DONE and ended):
+        return StepState.READY
+    if rule is TriggerRule.ALL_DONE:
+        return StepState.WAITING
+    if rule is TriggerRule.ONE_SUCCESS:
+        if StepState.SUCCESS in upstream:
+            return StepState.READY
+        return StepState.WAITING if not ended else StepState.UPSTREAM_FAILED if failed else StepState.SKIPPED
+    if rule is TriggerRule.ONE_FAILED:
+        if StepState.FAILED in upstream or StepState.UPSTREAM_FAILED in upstream:
+            return StepState.READY
+        return StepState.SKIPPED if ended else StepState.WAITING
+    if failed:
+        return StepState.UPSTREAM_FAILED
+    if not ended:
+        return StepState.WAITING
+    skipped = StepState.SKIPPED in upstream and rule is TriggerRule.ALL_SUCCESS
+    return StepState.SKIPPED if skipped else StepState.READY
