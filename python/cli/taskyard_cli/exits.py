@@ -57,32 +57,17 @@ def exit_of(error: Exception) -> Exit | None:
     if isinstance(error, CliError):
         return error.code
     # Here, since only what went wrong needs the client's errors, and gRPC with them takes long to load.
-    from taskyard_client import (
-        AlreadyExists,
-        ClientClosed,
-        DeadlineExceeded,
-        Gone,
-        InvalidInput,
-        NotFound,
-        Overloaded,
-        PermissionDenied,
-        RunFailed,
-        TaskFailed,
-        TaskyardError,
-        Unauthenticated,
-        Unavailable,
-        WrongState,
-    )
+    from taskyard_client import errors
 
     codes: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Exit], ...] = (
-        ((TaskFailed, RunFailed), Exit.FAILED),
-        ((BadFile, InvalidInput, WrongState, AlreadyExists), Exit.REFUSED),
-        ((NotFound, Gone), Exit.NOT_FOUND),
-        ((Unauthenticated, PermissionDenied), Exit.NOT_ALLOWED),
-        ((Unavailable, Overloaded, ClientClosed), Exit.NOT_REACHABLE),
-        (DeadlineExceeded, Exit.TIMED_OUT),
-        (TaskyardError, Exit.UNEXPECTED),
+        ((errors.TaskFailed, errors.RunFailed), Exit.FAILED),
+        ((BadFile, errors.InvalidInput, errors.WrongState, errors.AlreadyExists), Exit.REFUSED),
+        ((errors.NotFound, errors.Gone), Exit.NOT_FOUND),
+        ((errors.Unauthenticated, errors.PermissionDenied), Exit.NOT_ALLOWED),
+        ((errors.Unavailable, errors.Overloaded, errors.ClientClosed), Exit.NOT_REACHABLE),
+        (errors.DeadlineExceeded, Exit.TIMED_OUT),
+        (errors.TaskyardError, Exit.UNEXPECTED),
     )
-    if isinstance(error, DeadlineExceeded) and error.method:
+    if isinstance(error, errors.DeadlineExceeded) and error.method:
         return Exit.NOT_REACHABLE  # a call had no answer; no task or run was waited for
     return next((code for kind, code in codes if isinstance(error, kind)), None)

@@ -236,6 +236,30 @@ def test_with_the_real_services(start: Start, cli: Cli, tmp_path: Path, monkeypa
     assert dev.end() == 0
 
 
+@pytest.mark.parametrize("made", [True, False], ids=["in a folder that was there", "in a folder of its own"])
+def test_nobody_else_can_read_what_tasks_carry(
+    start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    data = tmp_path / "real"
+    if made:
+        data.mkdir(mode=0o755)
+    umask = os.umask(0o022)
+    try:
+        dev = start("--workers", "1", data=data, fake=False)
+    finally:
+        os.umask(umask)
+    dev.until("is ready")
+    monkeypatch.setenv("TASKYARD_DATA", str(data))
+    cli("submit", "shell", "--param", "command=echo hi; umask", "--wait", "--timeout", "30s")
+    left = {str(path.relative_to(data)): path for path in data.rglob("*") if path.is_file()}
+    assert {"taskyard.db", "taskyard.db-wal", "scheduler.log", "worker-1.log"} <= left.keys()
+    assert [name for name, path in left.items() if path.stat().st_mode & 0o077] == []
+    assert made or data.stat().st_mode & 0o777 == 0o700
+    shown = cli("submit", "shell", "--param", "command=umask", "--wait", "--timeout", "30s")
+    assert json.loads(shown.stdout)["stdout_tail"] == "0022\n", "what tasks write is as readable as their worker says"
+    assert dev.end() == 0
+
+
 def test_a_missing_file_of_handlers_is_said_before_anything_starts(cli: Cli, tmp_path: Path) -> None:
     shown = cli("dev", "--data", str(tmp_path / "d"), "--tasks", "/no/such.py")
     assert shown.exit_code == Exit.NOT_FOUND

@@ -103,7 +103,7 @@ class Client:
         rng: Draws request ids and the jitter of repeats. None: a new one, seeded by the system.
 
     Raises:
-        InvalidInput: The address is not `host:port`, or `ca` cannot be read.
+        InvalidInput: The address is not `host:port`, or `ca` cannot be read or has no certificate.
     """
 
     def __init__(

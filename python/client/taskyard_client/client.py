@@ -38,7 +38,7 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, FleetCalls):
         transport: Replaces gRPC, address and token; for simulations.
 
     Raises:
-        InvalidInput: The address is not `host:port`, or `ca` cannot be read.
+        InvalidInput: The address is not `host:port`, or `ca` cannot be read or has no certificate.
     """
 
     def __init__(

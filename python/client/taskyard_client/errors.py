@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from taskyard.v1.tasks_pb2 import TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunState
@@ -37,6 +38,9 @@ class TaskyardError(Exception):
         attempts: How often it was tried.
     """
 
+    names_method: ClassVar[bool] = False
+    """Whether the text ends with the call and the tries: where no answer came, not where the answer is the text."""
+
     def __init__(self, message: str, *, reason: str = "", facts: Mapping[str, str] | None = None) -> None:
         self.message = message
         self.reason = reason
@@ -46,7 +50,7 @@ class TaskyardError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
-        if not self.method:
+        if not (self.method and self.names_method):
             return self.message
         tries = f", tried {self.attempts} times" if self.attempts > 1 else ""
         return f"{self.message} [{self.method}{tries}]"
@@ -104,6 +108,8 @@ class Unauthenticated(TaskyardError):
 class Unavailable(TaskyardError):
     """The scheduler could not be reached or cannot answer now."""
 
+    names_method = True
+
 
 class Overloaded(TaskyardError):
     """The cluster takes no more work now.
@@ -111,6 +117,8 @@ class Overloaded(TaskyardError):
     Attributes:
         retry_after: Seconds after which another try makes sense; None when the scheduler did not say.
     """
+
+    names_method = True
 
     def __init__(
         self,
@@ -127,9 +135,13 @@ class Overloaded(TaskyardError):
 class DeadlineExceeded(TaskyardError):
     """No answer, or no end of a task or run, within the time given."""
 
+    names_method = True
+
 
 class ServerError(TaskyardError):
     """The scheduler failed in a way that it should not; its log says more."""
+
+    names_method = True
 
 
 class ClientClosed(TaskyardError):

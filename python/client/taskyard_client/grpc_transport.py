@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
 
+from taskyard_client.certificates import BadCertificates, check_certificates, read_certificates
 from taskyard_client.errors import ClientClosed, InvalidInput, TaskyardError, Violation
 from taskyard_client.statuses import error_of
 from taskyard_client.transport import Method, Req, Res
@@ -48,7 +49,7 @@ class GrpcTransport:
         ca: File with certificates to trust, or its content; makes the channel encrypted. None: plain text.
 
     Raises:
-        InvalidInput: The address is not of that form, or the file cannot be read.
+        InvalidInput: The address is not of that form, or the file cannot be read or has no certificate.
     """
 
     def __init__(self, address: str, token: str | None, *, ca: str | Path | bytes | None = None) -> None:
@@ -58,7 +59,7 @@ class GrpcTransport:
             raise InvalidInput(say, [Violation("address", say)])
         self._address = address
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        self._ca = ca if ca is None or isinstance(ca, bytes) else _read(Path(ca))
+        self._ca = None if ca is None else _certificates(ca)
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
         self._closed = False
@@ -119,11 +120,15 @@ class GrpcTransport:
         return made
 
 
-def _read(path: Path) -> bytes:
+def _certificates(ca: str | Path | bytes) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        say = f"the certificates in {path} cannot be read: {error.strerror}"
+        if isinstance(ca, bytes):
+            check_certificates(ca)
+            return ca
+        return read_certificates(Path(ca))
+    except BadCertificates as error:
+        what = "what was given" if isinstance(ca, bytes) else f"the file {ca}"
+        say = f"{what} {error}"
         raise InvalidInput(say, [Violation("ca", say)]) from error
 
 

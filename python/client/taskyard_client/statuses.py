@@ -9,31 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 from taskyard.v1.tasks_pb2 import Refusal
-from taskyard_client.errors import (
-    AlreadyEnded,
-    AlreadyExists,
-    DeadlineExceeded,
-    Gone,
-    InvalidInput,
-    NotFound,
-    Overloaded,
-    PermissionDenied,
-    RequestIdReused,
-    ServerError,
-    TaskyardError,
-    Unauthenticated,
-    Unavailable,
-    Violation,
-    WrongState,
-)
+from taskyard_client import errors
+from taskyard_client.errors import TaskyardError, Violation
 
 _ITEM = re.compile(r"^(?:tasks|runs)\[\d+\]\.?")
+_HANDSHAKE = re.compile("handshake|certificate", re.IGNORECASE)
 
 _PLAIN: dict[str, type[TaskyardError]] = {
-    "NOT_FOUND": NotFound,
-    "ALREADY_EXISTS": AlreadyExists,
-    "OUT_OF_RANGE": Gone,
-    "PERMISSION_DENIED": PermissionDenied,
+    "NOT_FOUND": errors.NotFound,
+    "ALREADY_EXISTS": errors.AlreadyExists,
+    "OUT_OF_RANGE": errors.Gone,
+    "PERMISSION_DENIED": errors.PermissionDenied,
 }
 
 
@@ -59,29 +45,34 @@ def error_of(
         retry_after: RetryInfo's delay in seconds.
     """
     if code == "INVALID_ARGUMENT":
-        return InvalidInput(message, violations, reason=reason or "INVALID_INPUT", facts=facts)
+        return errors.InvalidInput(message, violations, reason=reason or "INVALID_INPUT", facts=facts)
     if code == "RESOURCE_EXHAUSTED":
-        return Overloaded(message, reason=reason, facts=facts, retry_after=retry_after)
+        return errors.Overloaded(message, reason=reason, facts=facts, retry_after=retry_after)
     if code == "FAILED_PRECONDITION":
-        kind = AlreadyEnded if reason == "ALREADY_ENDED" else WrongState
+        kind = errors.AlreadyEnded if reason == "ALREADY_ENDED" else errors.WrongState
         return kind(message, reason=reason, facts=facts)
     if code == "UNAVAILABLE":
-        return Unavailable(_unavailable(message, address, reason), reason=reason, facts=facts)
+        return errors.Unavailable(_unavailable(message, address, reason), reason=reason, facts=facts)
     if code == "UNAUTHENTICATED":
         text = f"{message}: give a good token (TASKYARD_TOKEN; `taskyard token` makes one)"
-        return Unauthenticated(text, reason=reason, facts=facts)
+        return errors.Unauthenticated(text, reason=reason, facts=facts)
     if code == "DEADLINE_EXCEEDED":
         text = f"no answer from the scheduler at {address} in time: is it overloaded or stopped?"
-        return DeadlineExceeded(text, reason=reason, facts=facts)
+        return errors.DeadlineExceeded(text, reason=reason, facts=facts)
     if code in _PLAIN:
         return _PLAIN[code](message, reason=reason, facts=facts)
     text = f"the scheduler at {address} failed ({code}): {message}; its log says more"
-    return ServerError(text, reason=reason, facts=facts)
+    return errors.ServerError(text, reason=reason, facts=facts)
 
 
 def _unavailable(message: str, address: str, reason: str) -> str:
     if reason:
         return f"the scheduler at {address} cannot answer now: {message}"
+    if _HANDSHAKE.search(message):
+        return (
+            f"there is no encrypted connection to the scheduler at {address} ({message}): does it serve TLS at all, "
+            "with a certificate for this host that those given as `ca` sign?"
+        )
     return f"the scheduler is not reachable at {address}: is it running? `taskyard dev` starts one ({message})"
 
 
@@ -94,10 +85,11 @@ def error_of_refusal(refusal: Refusal, *, item: str = "") -> TaskyardError:
         item: What to put in place of that, for example `tasks[3]`; empty for the field alone.
     """
     violations = [Violation(_relocated(each.field, item), each.description) for each in refusal.violations]
+    message = _ITEM.sub(f"{item}." if item else "", refusal.message)
     if refusal.reason == "DEFINITION_NOT_FOUND":
-        return NotFound(refusal.message, reason=refusal.reason)
-    kind = RequestIdReused if refusal.reason == "REQUEST_ID_REUSED" else InvalidInput
-    return kind(refusal.message, violations, reason=refusal.reason)
+        return errors.NotFound(message, reason=refusal.reason)
+    kind = errors.RequestIdReused if refusal.reason == "REQUEST_ID_REUSED" else errors.InvalidInput
+    return kind(message, violations, reason=refusal.reason)
 
 
 def _relocated(field: str, item: str) -> str:

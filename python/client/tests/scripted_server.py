@@ -264,17 +264,17 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
 
     async def StartRuns(self, request: workflows_pb2.StartRunsRequest, context: Context) -> Any:
         response = workflows_pb2.StartRunsResponse()
-        for run in request.runs:
-            response.outcomes.append(self._start(run))
+        for at, run in enumerate(request.runs):
+            response.outcomes.append(self._start(at, run))
         await self.model.touch()
         return response
 
-    def _start(self, run: workflows_pb2.RunSubmission) -> workflows_pb2.StartOutcome:
+    def _start(self, at: int, run: workflows_pb2.RunSubmission) -> workflows_pb2.StartOutcome:
         outcome = workflows_pb2.StartOutcome(request_id=run.request_id)
         workflow = self.model.workflows.get(run.workflow)
         if workflow is None:
             outcome.refusal.reason = "DEFINITION_NOT_FOUND"
-            outcome.refusal.message = f"there is no workflow `{run.workflow}`; `taskyard workflow list` shows all"
+            outcome.refusal.message = f"runs[{at}].workflow: there is no workflow {run.workflow!r}: apply it first"
             return outcome
         known = self.model.by_request_id.get(run.request_id) or self.model.by_key.get(run.idempotency_key)
         if known is not None:

@@ -67,7 +67,7 @@ class Child:
         A full disk must not end the services, which go on by themselves once there is room: the loss is said once.
         """
         try:
-            with self._log.open("ab", buffering=0) as file:
+            with open(self._log, "ab", buffering=0, opener=private) as file:
                 file.write(chunk)
         except OSError as error:
             if not self._losing:
@@ -90,3 +90,8 @@ class Child:
         """Returns when it does not run."""
         if self._process is not None:
             await self._process.wait()
+
+
+def private(path: str, flags: int) -> int:
+    """Opens a file that only its owner can read: tasks may write anything to a log."""
+    return os.open(path, flags, 0o600)

@@ -33,7 +33,7 @@ class Place:
 
     def __enter__(self) -> Self:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._take()
             self._secret = self._load_secret()
         except OSError as error:

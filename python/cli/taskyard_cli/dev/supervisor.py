@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from taskyard.v1.fleet_pb2 import WorkerState
-from taskyard_cli.dev.child import Child
+from taskyard_cli.dev.child import Child, private
 from taskyard_cli.dev.environment import Plan, scheduler_environment, worker_environment
 from taskyard_cli.dev.lines import readable
 from taskyard_cli.dev.place import Place
@@ -135,7 +135,8 @@ class Supervisor:
 
     def _child(self, name: str, service: str, environ: Mapping[str, str]) -> Child:
         log = self._place.path / f"{name}.log"
-        log.write_bytes(b"")
+        with open(log, "wb", opener=private):  # begun anew
+            pass
         child = Child(name, service, environ, log, lambda line: self._tell(name, readable(line)))
         self._children.append(child)
         return child
