@@ -57,6 +57,8 @@ looking through them again and again."""
 SWITCH_INTERVAL_S = 0.0005
 """The thread that commits asks for the interpreter a few times per transaction; at Python's default it would wait 5 ms
 each time while the event loop is busy."""
+OWNER_ONLY = 0o077
+"""The umask: what people's tasks carry is in the database and its log, which SQLite makes for everyone to read."""
 EXIT_SETTINGS = 64
 EXIT_CANNOT_START = 69
 EXIT_FAULT = 70
@@ -77,6 +79,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     except (SettingsError, WeakSecret) as error:
         print(f"taskyard scheduler: {error}", file=sys.stderr)  # noqa: T201 - before there is a logger
         return EXIT_SETTINGS
+    os.umask(OWNER_ONLY)
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run(lambda: serve(settings, verifier))
@@ -106,7 +109,7 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
     for sentence in unknown_variables(os.environ, [SchedulerSettings]):
         log.debug("a variable that no setting of the scheduler has", variable=sentence)
     try:
-        settings.folder().mkdir(parents=True, exist_ok=True)
+        settings.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         store = open_store(settings.database_url(), synchronous=settings.synchronous)
         await store.open()
     except (StoreError, OSError, ValueError) as error:

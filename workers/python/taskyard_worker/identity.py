@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from taskyard_worker.errors import DataDirectoryError
+from taskyard_worker.private import private
 
 PREFIX = "python-worker-"
 MAX_DIRECTORIES = 10_000
@@ -97,6 +98,7 @@ def kept_id(path: Path) -> str:
             return kept
     worker_id = PREFIX + secrets.token_hex(4)
     fresh = path.with_suffix(".new")
-    fresh.write_text(worker_id + "\n", encoding="utf-8")
+    with open(fresh, "w", encoding="utf-8", opener=private) as file:
+        file.write(worker_id + "\n")
     os.replace(fresh, path)
     return worker_id

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from taskyard_worker.private import private
 from taskyard_worker.spool import Warn
 
 MAX_KEYS = 10_000
@@ -138,7 +139,7 @@ class FileKeys(MemoryKeys):
         if not self._new:
             return
         try:
-            with self._path.open("a", encoding="utf-8") as file:
+            with open(self._path, "a", encoding="utf-8", opener=private) as file:
                 file.writelines(self._new)
             self._in_file += len(self._new)
             self._new.clear()
@@ -168,7 +169,8 @@ class FileKeys(MemoryKeys):
     def _rewrite(self) -> None:
         fresh = self._path.with_suffix(".new")
         lines = self.lines()
-        fresh.write_text("".join(lines), encoding="utf-8")
+        with open(fresh, "w", encoding="utf-8", opener=private) as file:
+            file.writelines(lines)
         os.replace(fresh, self._path)
         self._in_file = len(lines)
 

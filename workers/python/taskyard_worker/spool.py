@@ -62,7 +62,7 @@ class FileSpool:
         self._directory = directory
         self._clock = clock
         self._warn = warn
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         left = sorted(directory.glob("*.spool"))
         self._old = deque(Segment(path) for path in left)
         self._next = int(left[-1].stem) + 1 if left else 1

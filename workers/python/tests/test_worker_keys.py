@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,11 @@ def test_a_full_disk_is_told_once_and_what_waited_is_written_later(
     path = tmp_path / "keys.jsonl"
     keys = FileKeys(path, Wall(), warn)
 
-    def no_room(self: Path, *args: Any, **named: Any) -> Any:
+    def no_room(*args: Any, **named: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", no_room)
+        patch.setattr(os, "open", no_room)
         for number in range(3):
             keys.remember("t", str(number), "x")
             keys.save()
