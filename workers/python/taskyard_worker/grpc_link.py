@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -61,19 +60,16 @@ class GrpcLink:
         address: `host:port`, or any target that gRPC knows.
         token: The worker's bearer token.
         random: Source of jitter.
-        tls_ca: File of certificates that sign the scheduler's; None: no TLS.
-
-    Raises:
-        OSError: The file cannot be read.
+        certificates: Those that sign the scheduler's, in PEM; None: no TLS.
     """
 
-    def __init__(self, address: str, token: str, random: Random, tls_ca: Path | None = None) -> None:
+    def __init__(self, address: str, token: str, random: Random, certificates: bytes | None = None) -> None:
         self._random = random
         self._metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        if tls_ca is None:
+        if certificates is None:
             self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         else:
-            credentials = grpc.ssl_channel_credentials(tls_ca.read_bytes())
+            credentials = grpc.ssl_channel_credentials(certificates)
             self._channel = grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
         self._stub: Any = WorkerServiceStub(self._channel)
 

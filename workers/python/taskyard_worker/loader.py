@@ -10,24 +10,59 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
-from taskyard_worker.errors import LoadError
+from taskyard_worker.errors import LoadError, WorkerError
+from taskyard_worker.registry import TaskRegistry, default_registry
 from taskyard_worker.verdict import describe
 
 MAIN_ALIAS = "__taskyard_main__"
 """Name under which a program's own file is loaded again, so that its `if __name__ == "__main__"` does not run."""
 
 
-def load_tasks(source: str) -> ModuleType:
+SHOWN = 500
+"""Characters of an exception's text that are shown."""
+
+
+def load_tasks(source: str, registry: TaskRegistry = default_registry) -> ModuleType:
     """Load a module for its handlers: a path ending in `.py`, or a module's dotted name.
 
     The file's folder, or the current one for a name, is put on the import path, as Python does for a program.
 
+    Args:
+        source: The path or the name.
+        registry: Where the handlers are to be afterwards.
+
     Raises:
-        LoadError: It does not exist, or raises an error when it is loaded.
+        LoadError: It does not exist, or raises an error when it is loaded, or registers no handler.
     """
+    before = len(registry)
+    module = _load(source)
+    # One that was loaded before, perhaps by the one before it, adds nothing now.
+    if len(registry) == before and not any(_belongs(handler.function, module) for handler in registry):
+        raise LoadError(f"{source} registers no handler: {_how_to_register(module)}")
+    return module
+
+
+def _belongs(function: Callable[..., Any], module: ModuleType) -> bool:
+    of = getattr(function, "__module__", None) or ""
+    return of == module.__name__ or of.startswith(f"{module.__name__}.")
+
+
+def _how_to_register(module: ModuleType) -> str:
+    if any(isinstance(value, TaskRegistry) and len(value) for value in vars(module).values()):
+        return (
+            "those in a TaskRegistry of its own are for a Worker that a program runs; "
+            "decorate them with `task` of taskyard_worker"
+        )
+    return (
+        'put `@task("NAME")` above the function that runs tasks of the type NAME (`from taskyard_worker import task`)'
+    )
+
+
+def _load(source: str) -> ModuleType:
     if source.endswith(".py") or "/" in source:
         path = Path(source).resolve()
         if not path.is_file():
@@ -45,9 +80,9 @@ def load_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise LoadError(f"there is no module {name!r}; is its folder on the import path?") from error
-        raise LoadError(f"module {name!r} cannot be loaded: {describe(error)}") from error
-    except Exception as error:
-        raise LoadError(f"module {name!r} cannot be loaded: {describe(error)}") from error
+        raise LoadError(f"module {name!r} cannot be loaded: {_fault(error, Path.cwd())}") from error
+    except (Exception, SystemExit) as error:
+        raise LoadError(f"module {name!r} cannot be loaded: {_fault(error, Path.cwd())}") from error
 
 
 def load_file(path: Path, name: str) -> ModuleType:
@@ -64,10 +99,40 @@ def load_file(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise LoadError(f"{path} cannot be loaded: {describe(error)}") from error
+        raise LoadError(f"{path} cannot be loaded: {_fault(error, path.parent)}") from error
     return module
+
+
+def _fault(error: BaseException, folder: Path) -> str:
+    """Return an exception in one line, with file and line of the fault."""
+    text = str(error) if isinstance(error, WorkerError) else describe(error)
+    place = _place(error, folder)
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        text, place = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
+    elif isinstance(error, SystemExit):
+        text = f"it ends the program ({text})"
+    text = " ".join(text.split())
+    text = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return f"{text}, at {place}" if place else text
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    """Return `file:line` of what its author can mend: where it was left last in the folder, else in the file itself."""
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith("<frozen ") and frame.f_globals.get("__package__") != __package__
+    ]
+    own = [(file, line) for file, line in frames if _is_in(folder, file)]
+    found = own[-1:] or frames[:1]
+    return "".join(f"{file}:{line}" for file, line in found)
+
+
+def _is_in(folder: Path, file: str) -> bool:
+    path = Path(file)
+    return path.is_relative_to(folder) and "site-packages" not in path.parts
 
 
 def source_of(function: Callable[..., Any]) -> dict[str, str]:

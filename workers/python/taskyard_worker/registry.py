@@ -97,6 +97,12 @@ class TaskRegistry:
         Raises:
             RegistrationError: The name is taken or no name, or the signature cannot be served.
         """
+        given: object = name  # whatever its type says: `@task` without a name gives the function itself
+        if not isinstance(given, str):
+            about = getattr(given, "__name__", "") if callable(given) else ""
+            raise RegistrationError(
+                f"@task needs the name of the task type: write @task({about or 'NAME'!r}) above the function"
+            )
 
         def register(function: Function) -> Function:
             self.add(make_handler(name, function, isolated=isolated))

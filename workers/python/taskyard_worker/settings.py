@@ -142,6 +142,8 @@ def parse_labels(text: str) -> Labels:
         name, equals, value = item.partition("=")
         if not name.strip() or not equals:
             raise SettingsError(f"label {item[:SHOWN]!r} is no name=value")
+        if name.strip() in labels:
+            raise SettingsError(f"label {name.strip()[:SHOWN]!r} is given twice; keep one of them")
         labels[name.strip()] = value.strip()
     return labels
 

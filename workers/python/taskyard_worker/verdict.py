@@ -52,8 +52,11 @@ def failure_text(error: BaseException) -> tuple[str, str]:
 
 def describe(error: BaseException) -> str:
     """Return an exception in one line, without its traceback."""
-    text = str(error)
     name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # its own code, which may fail as well
+        text = ""
     return f"{name}: {text}" if text else name
 
 

@@ -179,10 +179,15 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
 
 def open_link(settings: WorkerSettings, random: Random) -> GrpcLink:
     """Return the way to the scheduler. Raises SettingsError."""
-    try:
-        return GrpcLink(settings.address, settings.token.get_secret_value(), random, settings.tls_ca)
-    except OSError as error:
-        raise SettingsError(f"TASKYARD_TLS_CA is {settings.tls_ca}, which cannot be read: {error.strerror}") from error
+    certificates = None
+    if settings.tls_ca is not None:
+        from taskyard_client.certificates import BadCertificates, read_certificates  # here, since few workers need it
+
+        try:
+            certificates = read_certificates(settings.tls_ca)
+        except BadCertificates as error:
+            raise SettingsError(f"TASKYARD_TLS_CA is {settings.tls_ca}, a file that {error}") from error
+    return GrpcLink(settings.address, settings.token.get_secret_value(), random, certificates)
 
 
 def open_storage(home: Home, log: Logger) -> Storage:

@@ -295,6 +295,7 @@ async def test_an_unusable_data_directory_exits_74(port: int, workers: Workers, 
         (("--cpus", "0.0005"), "", "TASKYARD_CPUS is '0.0005'"),
         (("--memory-mb", "8G"), "", "TASKYARD_MEMORY_MB is '8G'"),
         (("--label", "zone"), "", "'zone' is no name=value"),
+        (("--label", "zone=a", "--label", "zone=b"), "", "label 'zone' is given twice; keep one of them"),
         (("--only", "nothing"), "", "no handler for task type 'nothing'"),
         ((), "missing.py", "there is no file 'missing.py'"),
         (("--nonsense",), "", "unrecognized arguments: --nonsense"),
@@ -350,10 +351,38 @@ async def test_a_program_may_run_a_worker_itself(scheduler: GrpcScheduler, port:
     assert len(scheduler.deregistrations) == 1
 
 
-async def test_a_certificate_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    settings = WorkerSettings(data=tmp_path, http_port=0, bind="127.0.0.1", tls_ca=tmp_path / "missing.pem")
-    with pytest.raises(SettingsError, match="TASKYARD_TLS_CA"):
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "cannot be read: No such file"), (b"", "is empty"), (b"no certificate\n", "has no certificate in PEM")],
+)
+async def test_a_certificate_file_that_cannot_be_used_is_named(
+    content: bytes | None, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_bytes(content)
+    settings = WorkerSettings(data=tmp_path, http_port=0, bind="127.0.0.1", tls_ca=file)
+    with pytest.raises(SettingsError, match=f"TASKYARD_TLS_CA is {file}, a file that {said}"):
         await Worker(settings, environ={}, log=Silent()).run()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n1/0\n", "tasks.py cannot be loaded: ZeroDivisionError: division by zero, at {file}:2\n"),
+        ("def work(): ...\n", 'tasks.py registers no handler: put `@task("NAME")` above the function'),
+    ],
+)
+async def test_task_files_that_cannot_be_used_exit_2_with_a_sentence(
+    text: str, said: str, port: int, workers: Workers, tmp_path: Path
+) -> None:
+    file = tmp_path / "own" / "tasks.py"
+    file.parent.mkdir()
+    file.write_text(text)
+    worker = await workers.start(port, tasks=str(file))
+    assert await worker.exit_code() == 2
+    (line,) = worker.lines
+    assert said.format(file=file) in line
 
 
 def test_address_and_token_of_a_local_server_are_found(tmp_path: Path) -> None:

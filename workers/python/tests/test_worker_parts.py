@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -16,10 +13,9 @@ from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_worker.basics import sleep, text_process
 from taskyard_worker.builtins import offered
 from taskyard_worker.endpoints import Endpoints
-from taskyard_worker.errors import DataDirectoryError, InvalidInput, LoadError, RegistrationError
+from taskyard_worker.errors import DataDirectoryError, InvalidInput, RegistrationError
 from taskyard_worker.identity import take_home
 from taskyard_worker.link import LinkError
-from taskyard_worker.loader import function_from, load_tasks, source_of
 from taskyard_worker.loops import Loops
 from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.output import OutputReader
@@ -277,65 +273,6 @@ async def test_calls_are_repeated_only_for_what_may_pass_and_within_the_deadline
     assert await tried(LinkError("RESOURCE_EXHAUSTED", "", "full")) == (1, "RESOURCE_EXHAUSTED: Heartbeat: full")
     assert await tried(LinkError("NOT_FOUND", "", "who")) == (1, "NOT_FOUND: Heartbeat: who")
     assert await tried(down, down, timeout=0.05) == (1, "UNAVAILABLE: Heartbeat: down")
-
-
-# --- loading handlers ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def _clean_path() -> Iterator[None]:
-    path, modules, here = list(sys.path), set(sys.modules), Path.cwd()
-    yield
-    sys.path[:] = path
-    os.chdir(here)
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
-
-
-@pytest.mark.usefixtures("_clean_path")
-def test_a_file_is_loaded_with_its_neighbours_and_found_again(tmp_path: Path) -> None:
-    (tmp_path / "neighbour.py").write_text("VALUE = 7\n")
-    (tmp_path / "my_tasks.py").write_text("import neighbour\ndef work():\n    return neighbour.VALUE\n")
-    module = load_tasks(str(tmp_path / "my_tasks.py"))
-    source = source_of(module.work)
-    del sys.modules["my_tasks"]
-    assert function_from(source)() == 7
-
-
-@pytest.mark.usefixtures("_clean_path")
-def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__init__.py").write_text("")
-    (tmp_path / "package" / "tasks.py").write_text("class Group:\n    @staticmethod\n    def work(): return 'found'\n")
-    os.chdir(tmp_path)
-    module = load_tasks("package.tasks")
-    assert function_from(source_of(module.Group.work))() == "found"
-
-
-@pytest.mark.usefixtures("_clean_path")
-def test_a_file_named_like_a_known_module_does_not_replace_it(tmp_path: Path) -> None:
-    (tmp_path / "json.py").write_text("def work(): return 'mine'\n")
-    module = load_tasks(str(tmp_path / "json.py"))
-    assert module.work() == "mine"
-    assert sys.modules["json"].__file__ != str(tmp_path / "json.py")
-    assert function_from(source_of(module.work))() == "mine"
-
-
-@pytest.mark.usefixtures("_clean_path")
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("missing.py", None, "there is no file"),
-        ("broken.py", "def (", "cannot be loaded: SyntaxError"),
-        ("raises.py", "1/0", "cannot be loaded: ZeroDivisionError"),
-        ("no_such_module_here", None, "there is no module 'no_such_module_here'"),
-    ],
-)
-def test_what_cannot_be_loaded_says_why(tmp_path: Path, name: str, text: str | None, said: str) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(LoadError, match=said):
-        load_tasks(str(tmp_path / name) if name.endswith(".py") else name)
 
 
 # --- built-in types --------------------------------------------------------------------------------

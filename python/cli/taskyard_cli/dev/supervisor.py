@@ -33,8 +33,8 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 STEADY_S = 60.0
 
 FINAL = {
-    2: "its settings are wrong", 71: "another worker has its id", 72: "the scheduler does not accept it",
-    73: "its token is refused", 74: "its data directory cannot be used",
+    2: "its settings or its handlers are wrong", 71: "another worker has its id",
+    72: "the scheduler does not accept it", 73: "its token is refused", 74: "its data directory cannot be used",
 }  # fmt: skip
 """Exit codes of a worker that starting again would not change."""
 
