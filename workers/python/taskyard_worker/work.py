@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from taskyard.v1.tasks_pb2 import (
     TASK_STATUS_CANCELLED,
-    TASK_STATUS_FAILED,
     TASK_STATUS_INTERRUPTED,
     TASK_STATUS_REJECTED,
     TASK_STATUS_SUCCESS,
@@ -25,15 +24,17 @@ from taskyard.v1.workers_pb2 import (
     TaskAssignment,
 )
 from taskyard_worker.attempts import Attempt, Stop, StopCause
+from taskyard_worker.credits import Credits
+from taskyard_worker.exclusive import Exclusives
 from taskyard_worker.keys import KeyMemory
 from taskyard_worker.logbook import LogBook
 from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.outbox import Outbox
 from taskyard_worker.outcome import Outcome, unknown_type
-from taskyard_worker.registry import Handler, Mode, TaskRegistry
+from taskyard_worker.registry import Handler, TaskRegistry
 from taskyard_worker.results import KeptResults
 from taskyard_worker.runner import Isolation, Runner, Threads
-from taskyard_worker.stopping import DEFAULT_GRACE_S, Stopper
+from taskyard_worker.stopping import DEFAULT_GRACE_S, Stopper, order_to_stop, stopped_outcome
 
 _CAUSES = {"timeout": StopCause.TIMEOUT, "fenced": StopCause.FENCED}
 
@@ -84,7 +85,7 @@ class Work:
         self.idle = asyncio.Event()
         self.idle.set()
         self.all_acknowledged = asyncio.Event()
-        self._slots = slots
+        self._credits = Credits(slots)
         self._registry = registry
         self._results = results
         self._keys = keys
@@ -94,14 +95,9 @@ class Work:
         self._outbox = Outbox(wake)
         self._runner = Runner(self.loop, self, places.threads, places.isolation, broken)
         self._stopper = Stopper(self.loop, Attempt.cannot_be_stopped)
-        self._isolation = places.isolation
-        self._beat_now = beat_now
+        self._exclusives = Exclusives(self.loop, places.isolation, self._start, beat_now)
         self._running: dict[str, Attempt] = {}
-        self._exclusive: dict[str, Attempt] = {}
-        self._unconfirmed: dict[str, Attempt] = {}
         self._stream = 0
-        self._received = 0
-        self._credits_sent = 0
         self._draining_sent = False
         self._note_acknowledged()
 
@@ -134,25 +130,11 @@ class Work:
         for token in lost:
             attempt = self._running.get(token)
             if attempt is not None:
-                self._stop(attempt, StopCause.FENCED, DEFAULT_GRACE_S)
-        if self._exclusive:
-            self._renew_exclusive(tokens, since, frozenset(lost))
+                self._stop(attempt, order_to_stop(StopCause.FENCED))
+        self._exclusives.renew(tokens, since, frozenset(lost))
 
-    def _renew_exclusive(self, tokens: Iterable[str], since: float, lost: frozenset[str]) -> None:
-        isolation, elapsed = self._isolation, self.loop.time() - since
-        if isolation is None:
-            return
-        for token in tokens:
-            attempt = self._exclusive.get(token)
-            if attempt is None or token in lost:
-                continue
-            isolation.renew(token, attempt.assignment.lease_ms / 1000 - elapsed)
-            self._release(attempt)
-
-    def _release(self, attempt: Attempt) -> None:
-        """Start an exclusive attempt that waits for its lease to be confirmed, or that need not start any more."""
-        if self._unconfirmed.pop(attempt.token, None) is not None:
-            self._runner.dispatch((attempt,))
+    def _start(self, attempt: Attempt) -> None:
+        self._runner.dispatch((attempt,))
 
     # --- frames in -------------------------------------------------------------------------------
 
@@ -170,13 +152,13 @@ class Work:
 
     def _take(self, assignments: Iterable[TaskAssignment]) -> None:
         starting: list[Attempt] = []
-        running, get, stream = self._running, self._registry.get, self._stream
+        running, get, stream, credits = self._running, self._registry.get, self._stream, self._credits
         for assignment in assignments:
             token = assignment.attempt_token
             if token in running or token in self._results:
                 self._seen_again(token)
                 continue
-            self._received += 1
+            credits.received += 1
             handler = get(assignment.task_type) or get("*")
             if handler is None or self.draining:
                 self._hand_back(assignment, token)
@@ -202,22 +184,20 @@ class Work:
             new = attempt.stream != stream
             attempt.stream = stream
         if new:
-            self._received += 1
+            self._credits.received += 1
             self._wake()
 
     def _take_exclusive(self, assignment: TaskAssignment, token: str, handler: Handler) -> None:
         """Run an attempt where it can be killed, once a heartbeat has confirmed its lease."""
-        if self._isolation is None or not (handler.killable or can_be_isolated(handler)):
+        killable = self._exclusives.killable(handler)
+        if killable is None:
             text = "an exclusive task needs a handler that can run in a process of its own"
             refusal = Outcome(TASK_STATUS_REJECTED, error=text, kind="NOT_ISOLATED")
             self._result(assignment.task_id, token, refusal, self._stream)
             return
-        if not handler.killable:
-            handler = replace(handler, mode=Mode.PROCESS, killable=True)
-        attempt = Attempt(assignment, token, handler, self, self._stream)
-        self._running[token] = self._exclusive[token] = self._unconfirmed[token] = attempt
+        attempt = self._running[token] = Attempt(assignment, token, killable, self, self._stream)
         self.idle.clear()
-        self._beat_now()
+        self._exclusives.hold(attempt)
 
     def _hand_back(self, assignment: TaskAssignment, token: str) -> None:
         """Answer an assignment that this worker cannot take."""
@@ -239,20 +219,16 @@ class Work:
         cause = _CAUSES.get(order.reason, StopCause.CANCELLED)
         attempt = self._running.get(order.attempt_token)
         if attempt is not None:
-            self._stop(attempt, cause, order.grace_ms / 1000)
+            self._stop(attempt, order_to_stop(cause, order.grace_ms / 1000))
         elif order.attempt_token not in self._results and cause is not StopCause.FENCED:
             # Nothing of the kind runs here, which is what the scheduler wants to hear.
             status = TASK_STATUS_TIMEOUT if cause is StopCause.TIMEOUT else TASK_STATUS_CANCELLED
             answer = Outcome(status, error="the attempt does not run here")
             self._result(order.task_id, order.attempt_token, answer, stream=0)
 
-    def _stop(self, attempt: Attempt, cause: StopCause, grace_s: float) -> None:
-        text = {
-            StopCause.TIMEOUT: "the task ran out of time",
-            StopCause.FENCED: "another attempt takes its place",
-        }.get(cause, "the task was cancelled")
-        self._stopper.stop(attempt, Stop(cause, text, grace_s))
-        self._release(attempt)
+    def _stop(self, attempt: Attempt, order: Stop) -> None:
+        self._stopper.stop(attempt, order)
+        self._exclusives.release(attempt)
 
     def _checkpoint_acknowledged(self, ack: CheckpointAck) -> None:
         attempt = self._running.get(ack.attempt_token)
@@ -264,10 +240,9 @@ class Work:
     def hello(self, session_epoch: int) -> AssignTaskRequest:
         """Begin a new stream: return its first frame."""
         self._stream += 1
-        self._received = 0
         frame = AssignTaskRequest(draining=self.draining)
         self._draining_sent = self.draining
-        self._credits_sent = frame.credits = self._credits()
+        frame.credits = self._credits.begin(len(self._running))
         hello = frame.hello
         hello.worker_id = self.worker_id
         hello.session_epoch = session_epoch
@@ -293,14 +268,13 @@ class Work:
         worth_sending = bool(frame.results)
         if self._outbox.has_control:
             worth_sending = self._outbox.add_control(frame)
-        credits = self._credits()
-        if credits > self._credits_sent and not self.draining:
-            self._credits_sent = frame.credits = credits
-            worth_sending = True
         if self.draining:
             frame.draining = True
             worth_sending = worth_sending or not self._draining_sent
             self._draining_sent = True
+        elif credits := self._credits.grown(len(self._running)):
+            frame.credits = credits
+            worth_sending = True
         return frame if worth_sending else None
 
     def save(self) -> None:
@@ -315,10 +289,6 @@ class Work:
             self._results.save(frame)
         return frame
 
-    def _credits(self) -> int:
-        """Return the total of assignments that may have come on this stream, were they to fill every free slot."""
-        return self._received + max(0, self._slots - len(self._running))
-
     # --- stopping --------------------------------------------------------------------------------
 
     def drain(self) -> None:
@@ -329,8 +299,7 @@ class Work:
     def interrupt(self, grace_s: float = DEFAULT_GRACE_S) -> None:
         """Stop whatever runs, to be requeued."""
         for attempt in self.running:
-            self._stopper.stop(attempt, Stop(StopCause.DRAINED, "the worker stops", grace_s))
-            self._release(attempt)
+            self._stop(attempt, order_to_stop(StopCause.DRAINED, grace_s))
 
     async def close(self) -> None:
         """Cancel what runs, wait for it, and close the files."""
@@ -354,7 +323,7 @@ class Work:
         attempt.ended = True
         del self._running[token]
         if assignment.exclusive:
-            del self._exclusive[token]
+            self._exclusives.ended(token)
         if not self._running:
             self.idle.set()
         if attempt.timer is not None or attempt.reports is not None:
@@ -392,15 +361,3 @@ class Work:
     def _note_acknowledged(self) -> None:
         if not self._results:
             self.all_acknowledged.set()
-
-
-def can_be_isolated(handler: Handler) -> bool:
-    """Tell whether another process could find the handler's function."""
-    return "<locals>" not in getattr(handler.function, "__qualname__", "<locals>")
-
-
-def stopped_outcome(stop: Stop, outcome: Outcome) -> Outcome:
-    """Return how an attempt ended that was told to stop: as ordered, unless it was done before the worker's end."""
-    if stop.cause is StopCause.DRAINED and outcome.status in (TASK_STATUS_SUCCESS, TASK_STATUS_FAILED):
-        return outcome
-    return Outcome(stop.cause.status, error=stop.message)
