@@ -296,9 +296,9 @@ class EngineMachine(RuleBasedStateMachine):
             self.lab.refill(limit=4)
 
     @precondition(lambda self: self.sealed)
-    @rule(kind=st.sampled_from(["instance_inserts", "run_inserts"]), number=st.integers(0, 3))
+    @rule(kind=st.sampled_from(["instance_inserts", "run_inserts", "run_updates"]), number=st.integers(0, 3))
     def refuse(self, kind: str, number: int) -> None:
-        """The database refuses a new row of the oldest batch; those behind it are sealed already."""
+        """The database refuses a row of the oldest batch; those behind it are sealed already."""
         batch = self.sealed[0].batch
         rows = getattr(batch.changes, kind)
         if number < len(rows):

@@ -5,7 +5,7 @@ Which rows those are is found by the store, which has committed nothing of the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 
 from taskyard_core.engine import runs
@@ -19,17 +19,15 @@ from taskyard_core.records import (
     INSTANCE_UPDATE,
     READY,
     RUN_COLUMNS,
+    RUN_UPDATE,
     SUCCESS,
     Instance,
     Row,
 )
 from taskyard_core.retry import FailureKind
 
+_SAID = "the database did not take "
 _STATE = INSTANCE_UPDATE.index("state")
-_OUTPUT = INSTANCE_UPDATE.index("output_json")
-_KIND = INSTANCE_UPDATE.index("error_kind")
-_MESSAGE = INSTANCE_UPDATE.index("error_message")
-_METADATA = INSTANCE_UPDATE.index("metadata_json")
 _INSTANCE_ID = INSTANCE_COLUMNS.index("id")
 _RUN_ID = RUN_COLUMNS.index("id")
 
@@ -37,47 +35,69 @@ _RUN_ID = RUN_COLUMNS.index("id")
 def drop_refused(c: Cluster, batch: Batch, kind: str, key: tuple[str, ...], reason: str) -> None:
     """Takes a row that the database refused out of a sealed batch, with all that would follow from it.
 
-    A new task or run is refused to its caller and forgotten. A changed task keeps its new state without the text that
-    the database did not take. Any other row is a defect and is left out; the caller logs it.
+    A new task or run is refused to its caller and forgotten. A changed one is stored in its new state without the text
+    that the database did not take; refused so too, as when someone has deleted its row, it is left as it is there. Any
+    other row is a defect and is left out; the caller logs it.
     """
     if kind == "instance_inserts":
         _drop_insert(c, batch, key[1], reason)
     elif kind == "run_inserts":
         _drop_run(c, batch, key[1], reason)
     elif kind == "instance_updates":
-        _blank_update(c, batch, key, reason)
+        _blank_task(c, batch, key, reason)
+    elif kind == "run_updates":
+        _blank_run(c, batch, key, reason)
     else:
         rows: list[Row] = getattr(batch.changes, kind)
         rows[:] = [row for row in rows if tuple(map(str, row[: len(key)])) != key]
 
 
-def _blank_update(c: Cluster, batch: Batch, key: tuple[str, ...], reason: str) -> None:
-    rows = batch.changes.instance_updates
-    for n, row in enumerate(rows):
-        if row[:2] == key:
-            rows[n] = _without_text(row, reason)
-            if c.observe is not None and rows[n][_STATE] != row[_STATE]:
-                c.observe("instance", row[_STATE], rows[n][_STATE])
-            for t, (instance, _) in enumerate(batch.touched):
-                if (instance.tenant, instance.id) == key:
-                    batch.touched[t] = (instance, rows[n])
+def _blank_task(c: Cluster, batch: Batch, key: tuple[str, ...], reason: str) -> None:
+    rows, touched = batch.changes.instance_updates, batch.touched
+    before = next(row for row in rows if row[:2] == key)
+    after = _without(INSTANCE_UPDATE, before, f"{_SAID}the result: {reason}")
+    rows[:] = _exchanged(rows, before, after)
+    touched[:] = [(of, new) for of, row in touched for new in _exchanged([row], before, after)]
+    if after is not None and c.observe is not None and after[_STATE] != before[_STATE]:
+        c.observe("instance", before[_STATE], after[_STATE])
 
 
-def _without_text(row: Row, reason: str) -> Row:
-    values = list(row)
-    values[_OUTPUT] = values[_METADATA] = ""
-    values[_KIND] = "RESULT_NOT_STORABLE"
-    values[_MESSAGE] = f"the database did not take the result: {reason}".encode("ascii", "replace").decode()
-    if values[_STATE] == SUCCESS:
-        values[_STATE] = int(FAILED)
-    return tuple(values)
+def _blank_run(c: Cluster, batch: Batch, key: tuple[str, ...], reason: str) -> None:
+    message = f"{_SAID}the run's output: {reason}"
+    for rows, columns in ((batch.changes.run_updates, RUN_UPDATE), (batch.touched_runs, RUN_COLUMNS)):
+        before = next(row for row in rows if row[:2] == key)
+        rows[:] = _exchanged(rows, before, _without(columns, before, message))
+    run = c.find_run(key[1])
+    if run is not None:  # what is written of it later has the text no more
+        run.output_json, run.error_message = "", _ascii(message)
+
+
+def _exchanged(rows: Sequence[Row], before: Row, after: Row | None) -> list[Row]:
+    return [new for row in rows if (new := after if row is before else row) is not None]
+
+
+def _without(columns: Sequence[str], row: Row, message: str) -> Row | None:
+    """Returns a row of a task or a run without the text that it has from outside; None when it has none already."""
+    values = dict(zip(columns, row, strict=True))
+    if values["error_message"].startswith(_SAID):
+        return None
+    values |= {"output_json": "", "cancel_reason": "", "error_message": _ascii(message)}
+    if "metadata_json" in values:
+        values |= {"metadata_json": "", "error_kind": "RESULT_NOT_STORABLE"}
+        if values["state"] == SUCCESS:
+            values["state"] = int(FAILED)
+    return tuple(values.values())
+
+
+def _ascii(message: str) -> str:
+    return message.encode("ascii", "replace").decode()
 
 
 def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
     instance = next((entry[0] for entry in batch.touched if entry[0].id == id), None)
     for each in _from(c, batch):
         _take_out(c, each, id)
-        _refuse(each, id, f"the database did not take the task: {reason}")
+        _refuse(each, id, f"{_SAID}the task: {reason}")
     if instance is None:
         return
     end = instance.state if instance.phase == ENDED else None
@@ -129,7 +149,7 @@ def _drop_run(c: Cluster, batch: Batch, id: str, reason: str) -> None:
     for each in _from(c, batch):
         for rows in (each.changes.run_inserts, each.changes.run_updates, each.touched_runs):
             rows[:] = [row for row in rows if row[_RUN_ID] != id]
-        _refuse(each, id, f"the database did not take the run: {reason}")
+        _refuse(each, id, f"{_SAID}the run: {reason}")
         steps |= {instance.id: instance for instance, _ in each.touched if instance.run_id == id}
     for known in (c.runs, c.kept_runs, c.dirty_runs, *(sealed.runs for sealed in c.sealed)):
         known.pop(id, None)
@@ -152,7 +172,7 @@ def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str) -
     instance.attempt = 0
     instance.queued_at = instance.assigned_at = None
     instance.error_kind = FailureKind.TEMPLATE_ERROR.value
-    instance.error_message = f"the database did not take the step's input: {reason}".encode("ascii", "replace").decode()
+    instance.error_message = _ascii(f"{_SAID}the step's input: {reason}")
     c.new[instance.id] = instance
 
 
