@@ -19,7 +19,7 @@ done
 
 venv_python=.venv/bin/python
 if ! "$venv_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-    echo "setting up .venv with $("$python" --version); the first time this takes a minute" >&2
+    echo "setting up .venv with $("$python" --version); the first time this takes one to several minutes" >&2
     if command -v uv >/dev/null; then
         uv venv --quiet --clear --python "$python" .venv
     else

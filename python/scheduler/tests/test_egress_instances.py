@@ -10,7 +10,7 @@ import store_rows
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.explain import WaitReason
 from taskyard_core.engine.instances import instance_from_row as make_live
-from taskyard_core.records import INSTANCE_COLUMNS, TaskState, instance_update_row
+from taskyard_core.records import INSTANCE_COLUMNS, Policy, TaskState, instance_update_row
 from taskyard_scheduler.egress.explain import explain_ended, explain_live
 from taskyard_scheduler.egress.instances import attempts_of, brief, instance_from_row, instance_snapshot
 
@@ -149,7 +149,7 @@ def test_an_attempt_that_runs_has_no_end() -> None:
 
 def test_a_live_one_is_explained_by_its_reasons() -> None:
     reasons = [WaitReason("WORKERS_BUSY", "all 4 slots are taken", {"slots": "4"}), WaitReason("BEHIND_OTHERS", "x")]
-    answer = explain_live(TaskState.QUEUED, reasons)
+    answer = explain_live(TaskState.QUEUED, reasons, Policy())
     assert answer.status == pb.TASK_STATUS_QUEUED
     assert [each.code for each in answer.reasons] == ["WORKERS_BUSY", "BEHIND_OTHERS"]
     assert dict(answer.reasons[0].variables) == {"slots": "4"}
@@ -164,6 +164,8 @@ def test_a_live_one_is_explained_by_its_reasons() -> None:
         ({"state": TaskState.FAILED, "attempt": 3, "worker_id": "w", "retries": 2, "error_kind": "HANDLER_ERROR",
           "error_message": "boom"},
          "The task failed in attempt 3 on worker w, with 2 retries spent: HANDLER_ERROR: boom."),
+        ({"state": TaskState.FAILED, "attempt": 1, "worker_id": "w", "duration_ms": 9, "error_kind": "HANDLER_ERROR"},
+         "The task failed in attempt 1 on worker w, after 9 ms, with 0 retries spent: HANDLER_ERROR."),
         ({"state": TaskState.TIMEOUT, "error_kind": "QUEUED_TIMEOUT"},
          "The task timed out, with 0 retries spent: QUEUED_TIMEOUT."),
         ({"state": TaskState.CANCELLED, "cancel_reason": "not needed"}, "The task was cancelled: not needed."),
@@ -172,7 +174,33 @@ def test_a_live_one_is_explained_by_its_reasons() -> None:
     ],
 )  # fmt: skip
 def test_an_ended_one_is_explained_by_its_end(columns: dict[str, object], summary: str) -> None:
-    answer = explain_ended(store_rows.instance(**{"phase": 9, **columns}))
+    answer = explain_ended(store_rows.instance(**{"phase": 9, **columns}), Policy())
     assert answer.summary == summary
     assert answer.status == columns["state"]
     assert not answer.reasons
+
+
+@pytest.mark.parametrize(
+    ("policy", "amounts"),
+    [
+        (Policy(), ""),
+        (Policy(cpu_millis=500), "0.5 cores"),
+        (Policy(cpu_millis=1_000), "1 core"),
+        (Policy(cpu_millis=1_000_000), "1000 cores"),
+        (Policy(memory_mb=2_048), "2048 MiB"),
+        (Policy(gpus=1), "1 GPU"),
+        (Policy(gpus=2), "2 GPUs"),
+        (Policy(cpu_millis=1, memory_mb=1, gpus=1), "0.001 cores, 1 MiB, 1 GPU"),
+    ],
+)
+def test_the_resources_asked_for_are_told_whatever_the_state(policy: Policy, amounts: str) -> None:
+    waits = explain_live(TaskState.QUEUED, [WaitReason("NO_WORKER_FOR_TYPE", "no worker")], policy)
+    ended = explain_ended(store_rows.instance(state=TaskState.SKIPPED, phase=9), policy)
+    assert waits.summary.partition("no worker.")[2] == (f" It asks for {amounts}." if amounts else "")
+    assert ended.summary.partition("did not ask for it.")[2] == (f" It asked for {amounts}." if amounts else "")
+
+
+def test_resources_that_a_reason_tells_are_told_once() -> None:
+    reasons = [WaitReason("RESOURCES_SHORT", "it asks for 2 GPUs, which is short", {"asks": "2 GPUs"})]
+    summary = explain_live(TaskState.QUEUED, reasons, Policy(gpus=2)).summary
+    assert summary == "The task is QUEUED: it asks for 2 GPUs, which is short."

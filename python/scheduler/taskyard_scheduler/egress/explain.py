@@ -7,28 +7,46 @@ from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.explain import WaitReason
-from taskyard_core.records import INSTANCE_COLUMNS, Row, TaskState
+from taskyard_core.records import INSTANCE_COLUMNS, Policy, Row, TaskState
 
 
-def explain_live(state: int, reasons: Sequence[WaitReason]) -> pb.ExplainTaskResponse:
+def explain_live(state: int, reasons: Sequence[WaitReason], policy: Policy) -> pb.ExplainTaskResponse:
     """Returns why an instance has not ended.
 
     Args:
         state: A TaskState.
         reasons: At least one, the most important first.
+        policy: What it asks for: said where no reason says it.
     """
     first = reasons[0].message
+    asks = "" if any("asks" in each.variables for each in reasons) else _asks(policy, "asks")
     return pb.ExplainTaskResponse(
         status=state,  # type: ignore[arg-type]  # the numbers are those of the enum
         reasons=[pb.WaitReason(code=each.code, message=each.message, variables=each.variables) for each in reasons],
-        summary=f"The task is {TaskState(state).name}: {first}.",
+        summary=f"The task is {TaskState(state).name}: {first}.{asks}",
     )
 
 
-def explain_ended(row: Row) -> pb.ExplainTaskResponse:
-    """Returns how an instance ended, from its row (INSTANCE_COLUMNS)."""
+def explain_ended(row: Row, policy: Policy) -> pb.ExplainTaskResponse:
+    """Returns how an instance ended.
+
+    Args:
+        row: INSTANCE_COLUMNS.
+        policy: What it asked for.
+    """
     value: dict[str, Any] = dict(zip(INSTANCE_COLUMNS, row, strict=False))
-    return pb.ExplainTaskResponse(status=value["state"], summary=_how(value))
+    return pb.ExplainTaskResponse(status=value["state"], summary=_how(value) + _asks(policy, "asked"))
+
+
+def _asks(policy: Policy, verb: str) -> str:
+    """Returns a sentence about the resources, in the units in which they are asked for; nothing for none."""
+    cpus, memory, gpus = policy.cpu_millis, policy.memory_mb, policy.gpus
+    amounts = (
+        f"{cpus / 1_000:g} {'core' if cpus == 1_000 else 'cores'}" if cpus else "",
+        f"{memory} MiB" if memory else "",
+        f"{gpus} {'GPU' if gpus == 1 else 'GPUs'}" if gpus else "",
+    )
+    return f" It {verb} for {', '.join(filter(None, amounts))}." if policy.asks else ""
 
 
 def _how(value: dict[str, Any]) -> str:
@@ -45,4 +63,5 @@ def _how(value: dict[str, Any]) -> str:
         reason = f": {value['cancel_reason']}" if value["cancel_reason"] else ""
         return f"The task was cancelled{where}{reason}."
     verb = "timed out" if state == TaskState.TIMEOUT else "failed"
-    return f"The task {verb}{where}, with {value['retries']} retries spent{told}."
+    spent = f", after {value['duration_ms']} ms" if value["duration_ms"] else ""
+    return f"The task {verb}{where}{spent}, with {value['retries']} retries spent{told}."

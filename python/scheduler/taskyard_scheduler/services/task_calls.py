@@ -121,12 +121,13 @@ class TaskCalls:
         live = leader.engine.cluster.instances.get(request.task_id)
         if live is not None and live.tenant == tenant and live.phase != ENDED:
             reasons = leader.engine.explain(request.task_id, leader.clock.now()) or []
-            return explain_live(live.state, reasons)
+            return explain_live(live.state, reasons, live.policy)
         row = await stored_instance(leader, tenant, request.task_id)
         instance = instance_from_row(row)
         if instance.phase == ENDED:
-            return explain_ended(row)
-        return explain_live(instance.state, leader.engine.explain_stored(instance, leader.clock.now()))
+            return explain_ended(row, instance.policy)
+        reasons = leader.engine.explain_stored(instance, leader.clock.now())
+        return explain_live(instance.state, reasons, instance.policy)
 
 
 def _check(state: Any, task_id: str) -> None:
