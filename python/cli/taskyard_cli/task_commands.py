@@ -85,11 +85,16 @@ def show_task(
     ca: Ca = None,
 ) -> None:
     """Show one task with its attempts."""
-    found = with_client(address, token, ca, lambda client: client.get_task(task_id))
-    answer(found, output, lambda: _task_page(found))
+
+    async def work(client: AsyncClient) -> tuple[pb.GetTaskResponse, str]:
+        found = await client.get_task(task_id)
+        return found, "" if output is Output.JSON else (await client.explain(task_id)).summary
+
+    found, summary = with_client(address, token, ca, work)
+    answer(found, output, lambda: _task_page(found, summary))
 
 
-def _task_page(found: pb.GetTaskResponse) -> Group:
+def _task_page(found: pb.GetTaskResponse, summary: str) -> Group:
     task = found.task
     percent = f"{task.percent:g} %" if task.HasField("percent") else ""
     top = facts(
@@ -98,6 +103,7 @@ def _task_page(found: pb.GetTaskResponse) -> Group:
             ("type", task.task_type),
             ("definition", task.task_name),
             ("status", state(status_word(task.status))),
+            ("explained", summary),
             ("progress", " ".join(filter(None, (percent, task.progress_message)))),
             ("error", f"{task.error.kind}: {task.error.message}" if task.HasField("error") else ""),
             ("priority", task.priority),
