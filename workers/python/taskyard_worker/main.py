@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parser().parse_args(argv)
     try:
-        settings = load(local_server(os.environ), overrides(arguments))
+        settings = load(local_server(os.environ, arguments.address), overrides(arguments))
         log = json_logger(settings.log_level, component="worker")
         for source in settings.tasks:
             load_tasks(source)
@@ -147,10 +147,15 @@ def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def local_server(environ: Mapping[str, str]) -> Mapping[str, str]:
+def local_server(environ: Mapping[str, str], address: str | None = None) -> Mapping[str, str]:
     """Add address and token of a `taskyard dev` on this machine where the environment has none.
 
-    It leaves both in `cli.json` in the data directory. An address given by hand gets no token from there.
+    It leaves both in `cli.json` in the data directory. An address given by hand gets no token from there, unless it is
+    the same.
+
+    Args:
+        environ: The variables.
+        address: The one on the command line; None: none is there.
     """
     if environ.get("TASKYARD_ADDRESS") or environ.get("TASKYARD_TOKEN"):
         return environ
@@ -160,6 +165,8 @@ def local_server(environ: Mapping[str, str]) -> Mapping[str, str]:
         found = {"TASKYARD_ADDRESS": str(left["address"]), "TASKYARD_TOKEN": str(left["token"])}
     except (OSError, ValueError, KeyError, TypeError):
         return environ
+    if address not in (None, found["TASKYARD_ADDRESS"]):
+        return environ  # the token is nobody else's business
     return {**environ, **found}
 
 

@@ -385,6 +385,16 @@ async def test_task_files_that_cannot_be_used_exit_2_with_a_sentence(
     assert said.format(file=file) in line
 
 
+async def test_the_token_that_dev_left_goes_nowhere_else(
+    scheduler: GrpcScheduler, port: int, workers: Workers, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cli.json").write_text('{"address": "127.0.0.1:1", "token": "of-dev"}')
+    await workers.start(0, "--address", f"127.0.0.1:{port}", TASKYARD_ADDRESS="", TASKYARD_TOKEN="")
+    await scheduler.connected()
+    assert scheduler.tokens == []
+
+
 def test_address_and_token_of_a_local_server_are_found(tmp_path: Path) -> None:
     environ = {"TASKYARD_DATA": str(tmp_path)}
     assert local_server(environ) == environ
@@ -393,5 +403,7 @@ def test_address_and_token_of_a_local_server_are_found(tmp_path: Path) -> None:
     assert (found["TASKYARD_ADDRESS"], found["TASKYARD_TOKEN"]) == ("127.0.0.1:1234", "t")
     elsewhere = {**environ, "TASKYARD_ADDRESS": "other:1"}
     assert local_server(elsewhere) == elsewhere
+    assert local_server(environ, "other:1") == environ
+    assert local_server(environ, "127.0.0.1:1234") == found
     (tmp_path / "cli.json").write_text("damaged")
     assert local_server(environ) == environ
