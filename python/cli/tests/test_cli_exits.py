@@ -253,6 +253,18 @@ def test_token_signs_what_the_scheduler_verifies(cli: Cli, monkeypatch: pytest.M
     assert "has 5 bytes and needs 32" in weak.stderr
 
 
+@pytest.mark.parametrize("lifetime", ["0s", "1ms", "999ms", "PT0S"])
+def test_no_token_is_made_that_has_ended_already(lifetime: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKYARD_SECRET", SECRET)
+    shown = cli("token", "--for", lifetime)
+    assert (shown.exit_code, shown.stdout) == (Exit.USAGE, "")
+    assert shown.stderr == (
+        f"error: --for {lifetime}: such a token has ended when it is made; give 1s or more, for example 12h\n"
+    )
+    claims = jwt.decode(cli("token", "--for", "1s").stdout.strip(), options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == 1
+
+
 def test_a_service_that_is_missing_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "entry_points", lambda **_: [])
     shown = cli("worker")

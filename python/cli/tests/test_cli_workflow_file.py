@@ -252,3 +252,14 @@ def test_the_schema_is_a_schema_and_every_rule_in_it_has_a_sentence() -> None:
         return found
 
     assert rules(workflow_schema()) <= known | silent
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_each_thing_that_is_missing_is_told_once(steps: int) -> None:
+    text = "{}" if not steps else "steps:\n" + "  - {}\n" * steps
+    with pytest.raises(BadFile) as caught:
+        read(text)
+    told = str(caught.value).splitlines()
+    assert len(told) == len(set(told))
+    missing = [line.rpartition("`")[0].rpartition("`")[2] for line in told if "is missing" in line]
+    assert missing == (["name", "steps"] if not steps else ["name", *["id"] * steps])

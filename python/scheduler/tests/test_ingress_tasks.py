@@ -105,6 +105,7 @@ RULES: list[tuple[str, Callable[[tasks_pb2.TaskSubmission], object], str]] = [
     ("params", lambda i: setattr(i, "input_json", json.dumps({"a": "x" * 10_000_000})), "4,194,304"),
     ("timeouts.run_timeout", lambda i: i.timeouts.run_timeout.CopyFrom(ms(0)), "1 ms to 30 days"),
     ("timeouts.run_timeout", lambda i: setattr(i.timeouts.run_timeout, "seconds", -5), "-5 s is outside"),
+    ("timeouts.run_timeout", lambda i: setattr(i.timeouts.run_timeout, "seconds", 8_553_600), "8553600 s is outside"),
     ("timeouts.queued_timeout", lambda i: setattr(i.timeouts.queued_timeout, "nanos", 999_999), "1 ms to"),
     ("timeouts.queued_timeout", lambda i: setattr(i.timeouts.queued_timeout, "nanos", 2_000_000_000), "1 ms to"),
     ("timeouts.start_timeout", lambda i: i.timeouts.start_timeout.CopyFrom(ms(99)), "100 ms to 1 hour"),

@@ -182,7 +182,7 @@ def _milliseconds(duration: Duration, field: str, low_ms: int, high_ms: int, fou
     nanos = duration.seconds * NANOS + duration.nanos
     if abs(duration.nanos) < NANOS and low_ms * 1_000_000 <= nanos <= high_ms * 1_000_000:
         return nanos // 1_000_000
-    said = cut(f"{nanos / NANOS:g} s")[1:-1]
+    said = cut(f"{nanos / NANOS:.12g} s")[1:-1]
     way = "choose a duration within, or leave it out for the default"
     found.append(Violation(field, f"{said} is outside {_words(low_ms)} to {_words(high_ms)}; {way}"))
     return low_ms
