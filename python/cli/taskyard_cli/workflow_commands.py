@@ -68,7 +68,8 @@ async def _apply(client: AsyncClient, workflow: pb.Workflow, document: Document)
 def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
     workflow = stored.workflow
     what = "stored" if stored.changed else "unchanged"
-    return Text(f"{harmless(workflow.name)} {what}, version {workflow.version}, {len(workflow.steps)} steps")
+    steps = f"{len(workflow.steps)} step{'' if len(workflow.steps) == 1 else 's'}"
+    return Text(f"{harmless(workflow.name)} {what}, version {workflow.version}, {steps}")
 
 
 def show(

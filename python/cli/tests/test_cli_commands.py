@@ -322,6 +322,8 @@ def test_workflow_apply_show_apply_again(at: Cli, served: Served, tmp_path: Path
     file.write_text("name: two\nsteps:\n  - {id: a, type: x}\n  - {id: b, type: x, needs: [a]}\n")
     assert at("workflow", "apply", str(file)).stdout == "two stored, version 1, 2 steps\n"
     assert at("workflow", "apply", str(file)).stdout == "two unchanged, version 1, 2 steps\n"
+    one = "name: one\nsteps: [{id: a, type: x}]\n"
+    assert at("workflow", "apply", "-", input=one).stdout == "one stored, version 1, 1 step\n"
     written = at("workflow", "show", "two", "-o", "yaml").stdout
     assert at("workflow", "apply", "-", input=written).stdout == "two unchanged, version 1, 2 steps\n"
     assert json.loads(at("workflow", "schema").stdout)["title"] == "Taskyard workflow"

@@ -64,4 +64,5 @@ def _how(value: dict[str, Any]) -> str:
         return f"The task was cancelled{where}{reason}."
     verb = "timed out" if state == TaskState.TIMEOUT else "failed"
     spent = f", after {value['duration_ms']} ms" if value["duration_ms"] else ""
-    return f"The task {verb}{where}{spent}, with {value['retries']} retries spent{told}."
+    retries = f"{value['retries']} {'retry' if value['retries'] == 1 else 'retries'}"
+    return f"The task {verb}{where}{spent}, with {retries} spent{told}."
