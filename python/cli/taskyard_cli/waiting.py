@@ -12,7 +12,7 @@ from taskyard_cli.output import on_terminal
 from taskyard_cli.show import err
 from taskyard_client import TaskyardError
 
-_FOLLOW = {"task": "logs -f", "run": "runs show"}
+_NEXT = {"task": "`taskyard logs -f {}` follows it", "run": "`taskyard runs show {}` shows it"}
 
 
 @contextmanager
@@ -31,6 +31,6 @@ def told(what: str, some_id: str) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError, TaskyardError) as error:
         if some_id not in str(error):
-            follow = f"`taskyard {_FOLLOW[what]} {some_id}` follows it"
-            err().print(Text(f"{what} {some_id} goes on: {follow}, `taskyard cancel {some_id}` stops it"))
+            following = _NEXT[what].format(some_id)
+            err().print(Text(f"{what} {some_id} goes on: {following}, `taskyard cancel {some_id}` stops it"))
         raise

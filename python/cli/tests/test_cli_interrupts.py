@@ -117,10 +117,8 @@ def test_who_waits_without_a_terminal_knows_the_id_at_once(what: str, start: Sta
     assert told == f"{what} {what}-1 is submitted\n"
     watch = {"task": "WatchTasks", "run": "WatchRun"}[what]
     served.thread.run(served.wire.reached(lambda: bool(served.wire.named(watch))))
-    follow = {"task": "logs -f", "run": "runs show"}[what]
-    assert interrupted(process).endswith(
-        f"{what} {what}-1 goes on: `taskyard {follow} {what}-1` follows it, `taskyard cancel {what}-1` stops it\n"
-    )
+    following = {"task": "`taskyard logs -f task-1` follows it", "run": "`taskyard runs show run-1` shows it"}[what]
+    assert interrupted(process).endswith(f"{what} {what}-1 goes on: {following}, `taskyard cancel {what}-1` stops it\n")
 
 
 def test_who_waits_at_a_terminal_knows_the_id_afterwards(start: Start, served: Served) -> None:

@@ -128,7 +128,7 @@ def test_an_answer_that_was_lost_is_no_key_that_was_used_before(at: Cli, served:
     ("arguments", "watch", "goes_on"),
     [
         (("submit", "two"), "WatchTasks", "task task-1 goes on: `taskyard logs -f task-1` follows it, "),
-        (("run", "two"), "WatchRun", "run run-1 goes on: `taskyard runs show run-1` follows it, "),
+        (("run", "two"), "WatchRun", "run run-1 goes on: `taskyard runs show run-1` shows it, "),
     ],
 )
 def test_a_wait_that_fails_says_what_goes_on(

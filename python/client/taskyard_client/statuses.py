@@ -67,7 +67,9 @@ def error_of(
 
 def _unavailable(message: str, address: str, reason: str) -> str:
     if reason:
-        return f"the scheduler at {address} cannot answer now: {message}"
+        # Why a database does not answer (a full disk, a lost server) may not be everybody's business.
+        where = "; the scheduler's log says why" if reason == "DATABASE_UNAVAILABLE" else ""
+        return f"the scheduler at {address} cannot answer now: {message}{where}"
     if _HANDSHAKE.search(message):
         return (
             f"there is no encrypted connection to the scheduler at {address} ({message}): does it serve TLS at all, "

@@ -135,6 +135,22 @@ async def test_a_closed_port_is_said_so_with_the_way_out() -> None:
         assert "FleetService.GetClusterStatus, tried 4 times" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("reason", "ends"),
+    [
+        ("DATABASE_UNAVAILABLE", "it waits; the scheduler's log says why"),
+        ("NOT_LEADER", "it waits"),
+        ("", "(it waits)"),
+    ],
+)
+async def test_who_cannot_be_served_now_learns_where_more_is_said(reason: str, ends: str) -> None:
+    async with served() as (server, client):
+        server.script("GetTask", *[Fault(grpc.StatusCode.UNAVAILABLE, "it waits", reason)] * 4)
+        with pytest.raises(ty.Unavailable) as caught:
+            await client.get_task("x")
+        assert caught.value.message.endswith(ends)
+
+
 async def test_silence_ends_at_the_deadline_of_the_client() -> None:
     async with served(timeout=0.2) as (server, client):
         server.script("GetTask", Fault(silent=True))
