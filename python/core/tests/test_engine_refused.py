@@ -6,7 +6,7 @@ import pytest
 from enginekit import TENANT, Lab, task
 
 from taskyard_core.engine.events import Accepted, CancelRun, NewRun, StartRuns, Submit
-from taskyard_core.records import RUN_COLUMNS, RunState, TaskState
+from taskyard_core.records import INSTANCE_COLUMNS, RUN_COLUMNS, RunState, TaskState
 
 S = TaskState
 HASH = b"0" * 16
@@ -72,6 +72,44 @@ def test_a_step_that_the_database_refuses_fails_and_its_run_ends() -> None:
     assert lab.steps(run) == {"a": S.FAILED, "b": S.SKIPPED}
     assert "string too long" in lab.get(bad).error_message
     assert lab.run_state(run).name == "FAILED"
+
+
+def test_why_a_step_was_skipped_outlives_a_refusal() -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {}), ("b", ["a"], {}), ("c", ["b"], {"rule": "one_failed"})])
+    worker = lab.worker()
+    run = lab.start_run("wf")
+    [step] = worker.held
+    worker.finish(step, S.FAILED, error_kind="NON_RETRYABLE")
+    batch = lab.seal()
+    skipped = dict(zip(INSTANCE_COLUMNS, batch.changes.instance_inserts[0], strict=True))
+    assert (skipped["step_id"], skipped["error_kind"]) == ("b", "UPSTREAM_FAILED")
+    for _ in range(2):
+        lab.engine.drop_refused(batch, "instance_inserts", (TENANT, skipped["id"]), "no")
+    lab.commit(batch)
+    again = lab.seal()
+    assert [row[1] for row in again.changes.instance_inserts] == [skipped["id"]]
+    lab.commit(again)
+    lab.settle()
+    assert (lab.get(skipped["id"]).state, lab.get(skipped["id"]).error_kind) == (S.SKIPPED, "UPSTREAM_FAILED")
+    before = lab.steps(run)
+    lab.recover()
+    lab.settle()
+    assert lab.steps(run) == before, "who recovers sees the same run"
+
+
+def test_a_step_that_is_refused_without_its_text_too_is_left_out() -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {"params": {"x": "1"}})])
+    lab.handle(StartRuns("run", TENANT, [NewRun("wf", 1)]))
+    for _ in range(2):
+        batch = lab.seal()
+        [row] = batch.changes.instance_inserts
+        lab.engine.drop_refused(batch, "instance_inserts", (TENANT, row[1]), "id is taken")
+        lab.commit(batch)
+    lab.settle()
+    assert lab.tables.instances == {}
+    assert lab.engine.cluster.live_count() == 0
 
 
 def test_a_refused_run_refuses_only_its_caller_and_leaves_nothing_behind() -> None:

@@ -20,6 +20,7 @@ from taskyard_core.records import (
     READY,
     RUN_COLUMNS,
     RUN_UPDATE,
+    SKIPPED,
     SUCCESS,
     Instance,
     Row,
@@ -102,7 +103,7 @@ def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
         return
     end = instance.state if instance.phase == ENDED else None
     _forget_refused(c, instance)
-    if not instance.run_id or c.find_run(instance.run_id) is None or instance.error_kind == FailureKind.TEMPLATE_ERROR:
+    if not instance.run_id or c.find_run(instance.run_id) is None or _has_no_text(instance):
         return
     _store_without_text(c, instance, FAILED if end is None else end, reason)
     if end is None:  # a step must end, or its run never does
@@ -171,9 +172,15 @@ def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str) -
     instance.params_json = instance.input_json = instance.worker_id = instance.token = ""
     instance.attempt = 0
     instance.queued_at = instance.assigned_at = None
-    instance.error_kind = FailureKind.TEMPLATE_ERROR.value
+    if end != SKIPPED:  # why a step was skipped is in its kind, and other steps follow from that
+        instance.error_kind = FailureKind.TEMPLATE_ERROR.value
     instance.error_message = _ascii(f"{_SAID}the step's input: {reason}")
     c.new[instance.id] = instance
+
+
+def _has_no_text(instance: Instance) -> bool:
+    """Tells whether leaving text out was tried, or would leave out none."""
+    return instance.error_kind == FailureKind.TEMPLATE_ERROR or instance.error_message.startswith(_SAID)
 
 
 def _forget_refused(c: Cluster, instance: Instance) -> None:
