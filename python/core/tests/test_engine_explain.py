@@ -8,7 +8,9 @@ import pytest
 from enginekit import Lab, retrying, task
 
 from taskyard_core.engine.events import Progress, Submit
+from taskyard_core.engine.explain import asked
 from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.records import Policy
 
 Situation = Callable[[], tuple[Lab, str]]
 
@@ -175,12 +177,54 @@ def test_a_step_of_a_run_being_cancelled() -> None:
 def test_the_words_hold_the_facts() -> None:
     lab, id = all_busy()
     busy = (lab.engine.explain(id, lab.now) or [])[0]
-    assert busy.message == "the 1 matching workers take no more now: 1 of their 1 slots are in use"
+    assert busy.message == "1 matching worker takes no more now: 1 of 1 slots are in use"
     lab, id = in_a_pause()
     pause = (lab.engine.explain(id, lab.now) or [])[0]
     assert pause.message == "attempt 1 failed (HANDLER_ERROR); the next one is due in 9000 ms"
     lab, id = nobody_matches()
     assert "'zone=b'" in (lab.engine.explain(id, lab.now) or [])[0].message
+
+
+def test_one_is_one_and_more_are_more() -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {}), ("c", ["a"], {})])
+    (reason,) = lab.engine.explain_step(lab.start_run("wf"), "c", lab.now) or []
+    assert reason.message == "waits for 1 step before it: a"
+    lab = Lab()
+    workers = [lab.worker(id, slots=1) for id in ("w1", "w2")]
+    ids = [lab.add() for _ in range(4)]
+    busy, place = lab.engine.explain(ids[-1], lab.now) or []
+    assert busy.message == "2 matching workers take no more now: 2 of 2 slots are in use"
+    assert place.message == "2 tasks of its kind wait, and older or more urgent ones go first"
+    for worker in workers:
+        worker.drop_stream()
+    assert (
+        "2 workers would match, but none of them takes it now"
+        in (lab.engine.explain(ids[-1], lab.now) or [])[0].message
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "amounts"),
+    [
+        (Policy(), ""),
+        (Policy(cpu_millis=500), "0.5 cores"),
+        (Policy(cpu_millis=1_000), "1 core"),
+        (Policy(cpu_millis=1_000_000), "1000 cores"),
+        (Policy(memory_mb=2_048), "2048 MiB"),
+        (Policy(gpus=1), "1 GPU"),
+        (Policy(gpus=2), "2 GPUs"),
+        (Policy(cpu_millis=1, memory_mb=1, gpus=1), "0.001 cores, 1 MiB, 1 GPU"),
+    ],
+)
+def test_resources_are_told_in_the_units_in_which_they_are_asked_for(policy: Policy, amounts: str) -> None:
+    assert asked(policy) == amounts
+
+
+def test_resources_that_are_short_are_told_as_data_too() -> None:
+    lab, id = resources_short()
+    (reason,) = lab.engine.explain(id, lab.now) or []
+    assert reason.variables["asks"] in reason.message
 
 
 def test_a_type_that_was_handed_back_is_said_to_be() -> None:

@@ -104,22 +104,24 @@ def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: l
     healthy = [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
     if not healthy:
         names = ", ".join(f"{w.id} ({_standing(w, instance.task_type)})" for w in workers[:5])
-        message = f"{len(workers)} workers would match, but none of them takes it now: {names}"
+        none = "it does not take it" if len(workers) == 1 else "none of them takes it"
+        message = f"{_count(len(workers), 'worker')} would match, but {none} now: {names}"
         return [WaitReason("WORKERS_UNHEALTHY", message, {"workers": str(len(workers))})]
     policy = instance.policy
     if not any(_could_fit(worker, policy) for worker in healthy):
-        message = f"it asks for {_shape(policy)}, which no matching worker has even when it is idle"
-        return [WaitReason("RESOURCES_NEVER_FIT", message, {"asks": _shape(policy)})]
+        message = f"it asks for {asked(policy)}, which no matching worker has even when it is idle"
+        return [WaitReason("RESOURCES_NEVER_FIT", message, {"asks": asked(policy)})]
     free = [worker for worker in healthy if worker.room() > 0]
     if not free:
         slots = sum(worker.registration.max_concurrency for worker in healthy)
         held = sum(len(worker.attempts) for worker in healthy)
-        message = f"the {len(healthy)} matching workers take no more now: {held} of their {slots} slots are in use"
+        take = "takes" if len(healthy) == 1 else "take"
+        message = f"{_count(len(healthy), 'matching worker')} {take} no more now: {held} of {slots} slots are in use"
         facts = {"workers": str(len(healthy)), "slots": str(slots), "waiting": str(len(queue))}
         return [WaitReason("WORKERS_BUSY", message, facts), _place(queue, instance)]
     if not any(worker.fits(policy) for worker in free):
-        message = f"it asks for {_shape(policy)}, which no matching worker has free now"
-        return [WaitReason("RESOURCES_SHORT", message, {"asks": _shape(policy)})]
+        message = f"it asks for {asked(policy)}, which no matching worker has free now"
+        return [WaitReason("RESOURCES_SHORT", message, {"asks": asked(policy)})]
     if queue in c.active:
         return [WaitReason("COMMIT_PENDING", "it goes to a worker with the commit that is being made")]
     return [_place(queue, instance)]
@@ -134,7 +136,8 @@ def _place(queue: ReadyQueue, instance: Instance) -> WaitReason:
     head = queue.peek()
     if head is instance:
         return WaitReason("BEHIND_OTHERS", "it is the first of its queue", {"waiting": str(len(queue))})
-    message = f"{len(queue)} tasks of its kind wait, and older or more urgent ones go first"
+    wait = "waits" if len(queue) == 1 else "wait"
+    message = f"{_count(len(queue), 'task')} of its kind {wait}, and older or more urgent ones go first"
     return WaitReason("BEHIND_OTHERS", message, {"waiting": str(len(queue))})
 
 
@@ -143,9 +146,19 @@ def _could_fit(worker: Worker, policy: Policy) -> bool:
     return policy.cpu_millis <= has.cpu_millis and policy.memory_mb <= has.memory_mb and policy.gpus <= has.gpus
 
 
-def _shape(policy: Policy) -> str:
-    parts = [(policy.cpu_millis, "thousandths of a core"), (policy.memory_mb, "MiB"), (policy.gpus, "GPUs")]
-    return ", ".join(f"{amount} {unit}" for amount, unit in parts if amount)
+def asked(policy: Policy) -> str:
+    """Returns the resources in the units in which they are asked for and offered: `0.5 cores, 2048 MiB, 1 GPU`."""
+    cores = policy.cpu_millis / 1_000
+    amounts = (
+        f"{cores:g} {'core' if cores == 1 else 'cores'}" if cores else "",
+        f"{policy.memory_mb} MiB" if policy.memory_mb else "",
+        _count(policy.gpus, "GPU") if policy.gpus else "",
+    )
+    return ", ".join(filter(None, amounts))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def explain_step(run: LiveRun, step: int) -> list[WaitReason]:
@@ -156,4 +169,4 @@ def explain_step(run: LiveRun, step: int) -> list[WaitReason]:
     open_ones = [graph.ids[n] for n in graph.upstream[step] if int(run.progress.state(n)) <= 1]
     names = ", ".join(open_ones[:5])
     facts = {"steps": ",".join(open_ones[:20])}
-    return [WaitReason("UPSTREAM_RUNNING", f"waits for {len(open_ones)} steps before it: {names}", facts)]
+    return [WaitReason("UPSTREAM_RUNNING", f"waits for {_count(len(open_ones), 'step')} before it: {names}", facts)]

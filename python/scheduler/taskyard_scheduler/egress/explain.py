@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.engine.explain import WaitReason
+from taskyard_core.engine.explain import WaitReason, asked
 from taskyard_core.records import INSTANCE_COLUMNS, Policy, Row, TaskState
 
 
@@ -18,22 +18,12 @@ def explain_live(state: int, reasons: Sequence[WaitReason], policy: Policy) -> p
         reasons: At least one, the most important first.
         policy: What it asks for: said where no reason says it.
     """
-    told = [_reason(each, policy) for each in reasons]
-    asks = "" if any("asks" in each.variables for each in told) else _asks(policy, "asks")
+    asks = "" if any("asks" in each.variables for each in reasons) else _asks(policy, "asks")
     return pb.ExplainTaskResponse(
         status=state,  # type: ignore[arg-type]  # the numbers are those of the enum
-        reasons=told,
-        summary=f"The task is {TaskState(state).name}: {told[0].message}.{asks}",
+        reasons=[pb.WaitReason(code=each.code, message=each.message, variables=each.variables) for each in reasons],
+        summary=f"The task is {TaskState(state).name}: {reasons[0].message}.{asks}",
     )
-
-
-def _reason(reason: WaitReason, policy: Policy) -> pb.WaitReason:
-    message, variables = reason.message, dict(reason.variables)
-    if counted := variables.get("asks"):
-        # The engine counts as it stores; people are told in the units in which they ask.
-        variables["asks"] = _amounts(policy)
-        message = message.replace(counted, variables["asks"])
-    return pb.WaitReason(code=reason.code, message=message, variables=variables)
 
 
 def explain_ended(row: Row, policy: Policy) -> pb.ExplainTaskResponse:
@@ -48,18 +38,7 @@ def explain_ended(row: Row, policy: Policy) -> pb.ExplainTaskResponse:
 
 
 def _asks(policy: Policy, verb: str) -> str:
-    return f" It {verb} for {_amounts(policy)}." if policy.asks else ""
-
-
-def _amounts(policy: Policy) -> str:
-    """Returns the resources in the units in which they are asked for and offered: `0.5 cores, 2048 MiB, 1 GPU`."""
-    cpus, memory, gpus = policy.cpu_millis, policy.memory_mb, policy.gpus
-    amounts = (
-        f"{cpus / 1_000:g} {'core' if cpus == 1_000 else 'cores'}" if cpus else "",
-        f"{memory} MiB" if memory else "",
-        f"{gpus} {'GPU' if gpus == 1 else 'GPUs'}" if gpus else "",
-    )
-    return ", ".join(filter(None, amounts))
+    return f" It {verb} for {asked(policy)}." if policy.asks else ""
 
 
 def _how(value: dict[str, Any]) -> str:
