@@ -19,6 +19,8 @@ from taskyard_client import AsyncClient
 T = TypeVar("T")
 
 LEFT_BY_DEV = "cli.json"
+SECRET_FILE = "secret"  # noqa: S105 - the name of a file
+"""In the data directory of `taskyard dev`: address and token for this command; and the scheduler's secret."""
 
 Address = Annotated[
     str | None,

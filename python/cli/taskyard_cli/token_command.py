@@ -1,14 +1,16 @@
-"""`token`: signs a token with TASKYARD_SECRET. The scheduler is not asked."""
+"""`token`: signs a token with the scheduler's secret. The scheduler is not asked."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from taskyard_cli.connection import SECRET_FILE, data_directory
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.values import not_empty, seconds
 
@@ -53,6 +55,27 @@ def sign(secret: str, *, subject: str, tenant: str, role: Role, lifetime: float,
     return jwt.encode(claims, secret, algorithm="HS256")
 
 
+def find_secret(environ: Mapping[str, str]) -> str:
+    """Returns the scheduler's secret: TASKYARD_SECRET, else the one that `taskyard dev` made.
+
+    Raises:
+        CliError: There is neither, or its file cannot be read.
+    """
+    if given := environ.get("TASKYARD_SECRET"):
+        return given
+    left = data_directory(environ) / SECRET_FILE
+    try:
+        return left.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise CliError(
+            f"TASKYARD_SECRET is not set, and `taskyard dev` has left no secret in {left.parent}; set it to the "
+            "scheduler's secret, or TASKYARD_DATA to the data directory of `taskyard dev`",
+            Exit.USAGE,
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CliError(f"{left} cannot be read ({error}); set TASKYARD_SECRET", Exit.REFUSED) from None
+
+
 def token(
     role: Annotated[Role, typer.Option(help="What it may do.")] = Role.OPERATOR,
     subject: Annotated[str, typer.Option("--subject", "--sub", callback=not_empty, help="Who it is for.")] = "cli",
@@ -61,10 +84,8 @@ def token(
         str, typer.Option("--for", callback=not_empty, help="How long it is good, for example 12h or 30d.")
     ] = "24h",
 ) -> None:
-    """Print a token, signed with TASKYARD_SECRET."""
-    secret = os.environ.get("TASKYARD_SECRET", "")
-    if not secret:
-        raise CliError("TASKYARD_SECRET is not set; set it to the scheduler's secret", Exit.USAGE)
+    """Print a token, signed with $TASKYARD_SECRET, else with the secret that `taskyard dev` made."""
+    secret = find_secret(os.environ)
     life = seconds(lifetime, "--for") or 0.0
     if life < 1:
         raise CliError(

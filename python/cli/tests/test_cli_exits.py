@@ -253,6 +253,23 @@ def test_token_signs_what_the_scheduler_verifies(cli: Cli, monkeypatch: pytest.M
     assert "has 5 bytes and needs 32" in weak.stderr
 
 
+def test_token_signs_with_the_secret_that_dev_left(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TASKYARD_SECRET", raising=False)
+    monkeypatch.setenv("TASKYARD_DATA", str(tmp_path))
+    missing = cli("token")
+    assert missing.exit_code == Exit.USAGE
+    assert f"`taskyard dev` has left no secret in {tmp_path}" in missing.stderr
+    (tmp_path / "secret").mkdir()
+    unreadable = cli("token")
+    assert unreadable.exit_code == Exit.REFUSED
+    assert f"{tmp_path / 'secret'} cannot be read" in unreadable.stderr
+    (tmp_path / "secret").rmdir()
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    assert jwt.decode(cli("token").stdout.strip(), SECRET, algorithms=["HS256"])["role"] == "operator"
+    monkeypatch.setenv("TASKYARD_SECRET", SECRET * 2)
+    assert jwt.decode(cli("token").stdout.strip(), SECRET * 2, algorithms=["HS256"])["role"] == "operator"
+
+
 @pytest.mark.parametrize("lifetime", ["0s", "1ms", "999ms", "PT0S"])
 def test_no_token_is_made_that_has_ended_already(lifetime: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKYARD_SECRET", SECRET)

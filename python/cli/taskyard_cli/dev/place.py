@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from taskyard_cli.connection import LEFT_BY_DEV
+from taskyard_cli.connection import LEFT_BY_DEV, SECRET_FILE
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.token_command import Role, sign
 
@@ -91,7 +91,7 @@ class Place:
             self._lock = None
 
     def _load_secret(self) -> str:
-        path = self.path / "secret"
+        path = self.path / SECRET_FILE
         try:
             _write_private(path, secrets.token_hex(32))
         except FileExistsError:
