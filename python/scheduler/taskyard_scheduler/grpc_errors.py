@@ -13,7 +13,7 @@ def translate(error: Exception) -> ServiceError | None:
     if isinstance(error, InvalidInput):
         return InvalidArgument(error.violations)
     if isinstance(error, StoreUnavailable):
-        return Unavailable("DATABASE_UNAVAILABLE", "the database does not answer: try again", retry_after_s=1.0)
+        return Unavailable("DATABASE_UNAVAILABLE", f"{error.sentence}: try again", retry_after_s=1.0)
     if isinstance(error, LogStoreUnavailable):
         return Unavailable("LOGS_UNAVAILABLE", f"the log store cannot do this now: {error}", retry_after_s=1.0)
     if isinstance(error, Deposed):

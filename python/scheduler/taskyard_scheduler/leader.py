@@ -112,6 +112,7 @@ class Leader:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         self._stalled_since: float | None = None
+        self._stall = ""  # why, in words for clients
         self._ended: str | None = None
         self._waiting: dict[asyncio.Future[Any], None] = {}
         self._room = asyncio.Event()
@@ -176,7 +177,7 @@ class Leader:
         """
         self._check_open()
         if self._stalled_long():
-            raise Unavailable("DATABASE_UNAVAILABLE", "the database does not answer; nothing new is taken: try again")
+            raise Unavailable("DATABASE_UNAVAILABLE", f"{self._stall}; nothing new is taken: try again")
         limit = self.engine.cluster.limits.pending_limit
         live = self.engine.cluster.live_count()
         if live + count > limit:
@@ -334,6 +335,7 @@ class Leader:
             except StoreUnavailable as error:
                 await self._come_back()
                 self._stalled_since = self._stalled_since or flight.since
+                self._stall = error.sentence
                 self._log.warning("commit failed, trying again", error=str(error), wait_s=delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, RETRY_CAP_S)

@@ -27,7 +27,21 @@ class StoreError(Exception):
 
 
 class StoreUnavailable(StoreError):
-    """The database is unreachable, busy, full or restarting: try again, the same call is safe to repeat."""
+    """The database is unreachable, busy, full or restarting: try again, the same call is safe to repeat.
+
+    Args:
+        message: What is wrong, for the scheduler's log.
+        told: What anybody may be told of it: no path, address or name. Empty: nothing.
+    """
+
+    def __init__(self, message: str, told: str = "") -> None:
+        super().__init__(message)
+        self.told = told
+
+    @property
+    def sentence(self) -> str:
+        """What a client is told."""
+        return f"the database does not answer ({self.told})" if self.told else "the database does not answer"
 
 
 class Deposed(StoreError):

@@ -148,7 +148,8 @@ class SqliteDialect(Dialect):
             return None
         primary = code & 0xFF
         if primary in _RETRIABLE:
-            return StoreUnavailable(f"{self.path}: {_ADVICE.get(primary, 'try again')} ({origin})")
+            advice = _ADVICE.get(primary, "")
+            return StoreUnavailable(f"{self.path}: {advice or 'try again'} ({origin})", advice)
         if primary in _DAMAGED:
             return StoreError(f"{self.path} is damaged or no database ({origin}): restore it from a backup")
         return None if primary in _OF_A_ROW else StoreError(f"{self.path}: {origin}")
