@@ -107,8 +107,8 @@ def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> No
         elif lapsed(c, instance):
             attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
     for task_id, token in held:
-        known = c.instances.get(task_id)
-        if known is None or known.token != token or known.worker_id != worker.id:
+        known = c.instances.get(task_id)  # an ended one too, while it is pinned
+        if known is None or known.phase != IN_FLIGHT or known.token != token or known.worker_id != worker.id:
             c.order_fence(worker, task_id, token)
             continue
         known.lease_until = c.now + c.limits.lease_ms
