@@ -123,6 +123,15 @@ class Tables:
         assert unique(row[0] for row in changes.worker_upserts)
         assert unique(changes.worker_deletes)
         assert unique(row[:3] for row in changes.attempt_inserts)
+        self._check_taken(self.instances, INSTANCE_COLUMNS, changes.instance_inserts)
+        self._check_taken(self.runs, RUN_COLUMNS, changes.run_inserts)
+
+    def _check_taken(self, table: dict[str, Fields], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        for name in ("request_id", "idempotency_key"):
+            at = columns.index(name)
+            new = [(row[0], row[at]) for row in rows if row[at] is not None]
+            assert unique(new), f"a {name} is used twice"
+            assert not new or not {(row["tenant"], row[name]) for row in table.values()} & set(new), f"{name} is taken"
 
     def _put(self, table: dict[str, Fields], columns: Sequence[str], row: Row, *, new: bool) -> None:
         values = dict(zip(columns, row, strict=True))

@@ -9,38 +9,53 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from enginekit import Lab
+from enginepost import PostLab
 
 from taskyard_core import ready
 from taskyard_core.dag import StepState, TriggerRule
 from taskyard_core.engine import Batch
+from taskyard_core.engine.attempts import CANCELLED_KIND
 from taskyard_core.engine.effects import RECORDED, Ack
-from taskyard_core.engine.events import Accepted, Result
+from taskyard_core.engine.events import Accepted, Hello, Result
 from taskyard_core.engine.retries import step_state
 from taskyard_core.records import (
     ASSIGNED,
     CANCELLING,
     ENDED,
     IN_FLIGHT,
+    INSTANCE_COLUMNS,
+    INSTANCE_UPDATE,
     PENDING,
     QUEUED,
     READY,
+    RUN_COLUMNS,
+    RUN_UPDATE,
     RUNNING,
     Instance,
     RunState,
     TaskState,
     instance_row,
 )
+from taskyard_core.retry import FailureKind
 from taskyard_core.selectors import Selector
 from taskyard_core.transitions import WorkerState
 
 S = TaskState
+REFUSED = "the database did not take "
+"""So begins the error message of a row that was refused and is stored without its text."""
+REFUSABLE = {
+    "instance_inserts": INSTANCE_COLUMNS,
+    "instance_updates": INSTANCE_UPDATE,
+    "run_inserts": RUN_COLUMNS,
+    "run_updates": RUN_UPDATE,
+}
+"""The rows that carry text from outside, which a database may not take, and their columns."""
 
 
 class Model:
     """What must have happened to the engine of a lab, told by who drives it; `check` compares the two."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: PostLab) -> None:
         """Begins with nothing accepted and nothing committed."""
         self.lab = lab
         self.accepted: set[str] = set()
@@ -49,6 +64,9 @@ class Model:
         self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
         self.recorded: Counter[tuple[str, str]] = Counter()
         self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
+        self.left_out: set[str] = set()  # runs of which a step could not be stored at all
+        self.sent: dict[object, set[str]] = {}  # tokens of what a stream's worker was given or said it has
+        self.ordered: set[tuple[object, str]] = set()  # streams and the tokens that they were told to stop
 
     # What it is told.
 
@@ -58,20 +76,48 @@ class Model:
         for id, before in self.before.items():
             self._check_row(id, before, tables.instances.get(id), retried=id in retried)
         self.note_tables()
+        self.attempts_are_kept()
+        steps = [(row["run_id"], row["step_id"]) for row in tables.instances.values() if row["run_id"]]
+        assert len(steps) == len(set(steps)), "a step has two instances"
 
     def note_tables(self) -> None:
         """What the tables hold now is committed."""
         self.before = {id: dict(values) for id, values in self.lab.tables.instances.items()}
 
+    def note_sealed(self, batch: Batch) -> None:
+        """A batch is closed; the orders in it leave with its commit."""
+        self.ordered |= _orders(batch)
+
+    def note_refused(self, name: str, row: dict[str, Any]) -> None:
+        """A row is about to be refused; a step whose text is left out already will not be stored."""
+        if name == "instance_inserts" and row["error_message"].startswith(REFUSED):
+            self.left_out.add(row["run_id"])
+
+    def note_hello(self, event: Hello) -> None:
+        """A worker's word on what it holds was taken in: all else is over, and what it should not hold is stopped."""
+        c = self.lab.engine.cluster
+        worker = c.fleet.workers[event.worker_id]
+        live = {(i.id, i.token) for i in worker.attempts.values()}
+        assert live <= set(event.attempts), f"{worker} holds what it says it does not"
+        ordered = _orders(c.batch)
+        for id, token in event.attempts:
+            assert (id, token) in live or (event.stream, token) in ordered, f"{worker} is not told to stop {id}"
+        self.sent[event.stream] = {token for _, token in event.attempts}
+
     def note_answers(self, batch: Batch) -> None:
-        """The answers and acknowledgements of a batch have left."""
+        """The frames, answers and acknowledgements of a batch have left."""
+        for stream, going in batch.frames.items():
+            self.sent.setdefault(stream, set()).update(sent.token for sent in going.assignments)
         for reply, value in batch.answers:
             if reply in ("submit", "run"):
                 known = self.accepted if reply == "submit" else self.runs
-                known.update(outcome.id for outcome in value if isinstance(outcome, Accepted))
+                accepted = [outcome for outcome in value if isinstance(outcome, Accepted)]
+                known.update(outcome.id for outcome in accepted)
+                self.lab.seen["submission repeated"] += sum(outcome.repeated for outcome in accepted)
         acks: list[Ack] = [ack for going in batch.frames.values() for ack in going.acks]
         acks += [ack for reply, value in batch.answers if reply == "acks" for ack in value]
         for ack in acks:
+            self.lab.seen[f"result {'recorded' if ack.outcome == RECORDED else 'not wanted'}"] += 1
             if ack.outcome == RECORDED:
                 self.recorded[ack.task_id, ack.token] += 1
                 assert self.recorded[ack.task_id, ack.token] == 1, "a result is recorded twice"
@@ -85,6 +131,9 @@ class Model:
             assert after == before, "an ended instance has changed"
         if after["attempt"] == before["attempt"] and before["token"]:
             assert after["token"] in ("", before["token"])
+        if before["state"] == CANCELLING and before["error_kind"] == CANCELLED_KIND and not retried:
+            assert after["attempt"] == before["attempt"], "a cancelled task ran again"
+            assert after["phase"] in (IN_FLIGHT, ENDED), "a cancelled task goes on"
 
     def check(self, *, in_flight: bool) -> None:
         """Asks for everything that must hold after each step.
@@ -98,6 +147,9 @@ class Model:
         self.queues_are_true()
         self.every_live_instance_is_in_one_place()
         self.nothing_waits_without_a_timer()
+        self.what_waits_can_say_why()
+        self.workers_know_what_is_over()
+        self.exclusive_attempts_are_alone()
         if not in_flight:
             self.what_changed_is_marked()
         self.steps_follow_their_rules()
@@ -112,6 +164,13 @@ class Model:
         told = {(result.task_id, result.token) for _, result in self.told if result.status == S.SUCCESS}
         for id, row in self.lab.tables.instances.items():
             assert row["state"] != S.SUCCESS or (id, row["token"]) in told
+
+    def attempts_are_kept(self) -> None:
+        attempts = self.lab.tables.attempts
+        for id, row in self.lab.tables.instances.items():
+            last = row["attempt"] if row["token"] else row["attempt"] + 1
+            missing = [number for number in range(1, last) if (id, number) not in attempts]
+            assert not missing, f"attempts {missing} of {id} are not kept"
 
     # What must hold of memory.
 
@@ -131,6 +190,7 @@ class Model:
             policies = [instance.policy for instance in worker.attempts.values()]
             assert worker.cpu == sum(policy.cpu_millis for policy in policies) <= worker.registration.cpu_millis
         assert c.fleet.healthy == sum(w.state == WorkerState.HEALTHY for w in c.fleet.workers.values())
+        assert all(i.phase != ENDED or i.id in c.pins for i in c.instances.values()), "an ended instance stays"
         tokens = [i.token for i in self._instances() if i.phase == IN_FLIGHT]
         assert all(tokens)
         assert len(tokens) == len(set(tokens))
@@ -169,6 +229,9 @@ class Model:
     def nothing_waits_without_a_timer(self) -> None:
         c = self.lab.engine.cluster
         for i in self._instances():
+            assert i.retries < max(1, i.policy.retry.max_attempts), f"{i}: more attempts than its policy allows"
+            if i.state == PENDING:
+                assert c.timers.deadline(i.id) == i.not_before, f"{i}: its timer is not of its retry"
             if i.state in (PENDING, RUNNING) or (i.state == ASSIGNED and not i.fencing):
                 assert i.id in c.timers, f"{i} has no timer"
             if i.state == QUEUED and i.policy.waits:
@@ -183,15 +246,50 @@ class Model:
                 due = c.timers.deadline(worker.silence_key) or 1 << 62
                 assert due <= c.now + c.limits.silence_ms, f"{worker}: nobody would notice its silence"
 
-    def what_changed_is_marked(self) -> None:
+    def leases_have_ended(self) -> None:
+        """Asks, after time was told, whether every lease that is over has had its consequence."""
         c = self.lab.engine.cluster
+        over = [i for i in self._instances() if i.phase == IN_FLIGHT and i.lease_until < c.now]
+        assert not over, f"the leases of {over} are over"
+
+    def what_waits_can_say_why(self) -> None:
+        for i in self._instances():
+            if i.state in (PENDING, QUEUED):
+                assert self.lab.engine.explain(i.id, self.lab.now), f"{i} waits and does not say why"
+
+    def workers_know_what_is_over(self) -> None:
+        """No worker is left, on an open stream, with an attempt that it is to stop."""
+        c = self.lab.engine.cluster
+        ordered = self.ordered | _orders(c.batch)
+        told = {result.token for _, result in self.told}
+        for worker in c.fleet.workers.values():
+            stream = worker.stream
+            live = {i.token for i in worker.attempts.values()}
+            for token in self.sent.get(stream, set()) - live - told:
+                assert (stream, token) in ordered, f"{worker} is left with what is over"
+            for i in worker.attempts.values():
+                stopping = i.state == CANCELLING and stream is not None
+                assert not stopping or (stream, i.token) in ordered, f"{worker} is not told to stop {i}"
+
+    def exclusive_attempts_are_alone(self) -> None:
+        for i in self._instances():
+            if i.phase == IN_FLIGHT and i.policy.exclusive:
+                for worker in self.lab.workers.values():
+                    alone = worker.held.get(i.id) in (None, i.token) or not worker.runs_alone(i.id)
+                    assert alone, f"{i} runs while {worker.id} still may"
+
+    def what_changed_is_marked(self) -> None:
+        c, tables = self.lab.engine.cluster, self.lab.tables
         for id, instance in c.instances.items():
-            if id not in c.new and id not in c.dirty:
-                assert instance_row(instance) == self.lab.tables.row(id)[:-2], f"{instance} changed unnoticed"
+            if id not in c.new and id not in c.dirty and not _is_refused(tables.instances[id]):
+                assert instance_row(instance) == tables.row(id)[:-2], f"{instance} changed unnoticed"
 
     def steps_follow_their_rules(self) -> None:
         c = self.lab.engine.cluster
+        apart = self.left_out | {row["run_id"] for row in self.lab.tables.instances.values() if _is_refused(row)}
         for run in c.runs.values():
+            if run.id in apart:
+                continue  # it went on from what memory knew, and a step was stored otherwise
             states = []
             for n in range(len(run.plan.steps)):
                 id = run.instance_ids.get(n)
@@ -226,6 +324,21 @@ class Model:
                     and Selector.parse(instance.policy.selector or "").matches(dict(has.labels))
                 )
                 assert not takes, f"{instance} waits although {worker} would take it; {list(queue.entries())}"
+
+
+def _orders(batch: Batch) -> set[tuple[object, str]]:
+    return {(stream, order.token) for stream, going in batch.frames.items() for order in going.cancels}
+
+
+def refusable(batch: Batch, name: str) -> list[dict[str, Any]]:
+    """Returns the rows that may be refused: updates so long as they have text, for without it they are taken."""
+    rows = [dict(zip(REFUSABLE[name], row, strict=True)) for row in getattr(batch.changes, name)]
+    return [row for row in rows if name.endswith("inserts") or not row["error_message"].startswith(REFUSED)]
+
+
+def _is_refused(row: dict[str, Any]) -> bool:
+    """Tells whether a stored row is not what memory has, since the database did not take that."""
+    return bool(row["error_kind"] == FailureKind.RESULT_NOT_STORABLE and row["error_message"].startswith(REFUSED))
 
 
 def expected(rule: TriggerRule, upstream: list[StepState]) -> StepState:

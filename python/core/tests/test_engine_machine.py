@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from statistics import median
 from typing import Any
 
 import pytest
 from enginekit import START_MS, TENANT, StepSpec, retrying, task
-from enginemodel import Model
-from enginepost import PostedWorker, PostLab
+from enginemodel import REFUSABLE, Model, refusable
+from enginepost import PostedWorker, PostLab, Story
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,11 +25,12 @@ from hypothesis.stateful import (
 )
 
 from taskyard_core import ready
-from taskyard_core.engine import Batch
+from taskyard_core.engine import Batch, Standing
 from taskyard_core.engine.events import (
     Cancel,
     CancelRun,
     Deregister,
+    Hello,
     NewRun,
     NewTask,
     Refused,
@@ -38,6 +40,7 @@ from taskyard_core.engine.events import (
     Submit,
     WorkerFrame,
 )
+from taskyard_core.engine.sessions import standing
 from taskyard_core.records import ENDED, TaskState
 
 S = TaskState
@@ -45,6 +48,9 @@ AHEAD = 3
 """So many batches may be on their way into SQL."""
 SMALL_HEAD = 6
 """Ready queues spill here beyond so few, so that spilling is nothing rare."""
+TURNS = 30
+"""After so many turns without a new event everything must have come to rest."""
+BEAT_MS = 10_000
 
 TASKS: tuple[dict[str, Any], ...] = (
     {"policy_parts": {}},
@@ -55,14 +61,18 @@ TASKS: tuple[dict[str, Any], ...] = (
     {"policy_parts": {"total_ms": 90_000, "retry": retrying(5, 2_000)}},
     {"policy_parts": {"run_ms": 3_000, "start_ms": 1_000}, "priority": 1},
 )
-WORKERS: tuple[dict[str, Any], ...] = (
-    {"types": ("*",), "slots": 2},
-    {"types": ("*",), "slots": 1, "labels": {"zone": "x"}, "cpu_millis": 1_000},
-    {"types": ("b",), "slots": 3},
-    {"types": ("noop",), "slots": 2, "cpu_millis": 1_000},
+SHAPES = st.fixed_dictionaries(
+    {
+        "types": st.sampled_from((("*",), ("*",), ("b",), ("noop",), ("b", "noop"))),
+        "slots": st.integers(1, 4),
+        "labels": st.sampled_from(({}, {"zone": "x"})),
+        "cpu_millis": st.sampled_from((0, 1_000, 2_000)),
+    }
 )
-STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
-WAITS = (0, 1, 15, 400, 1_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
+"""What workers offer."""
+STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
+KINDS = ("", "", "INVALID_INPUT", "UNKNOWN_TASK_TYPE")
+WAITS = (0, 1, 15, 400, 1_000, 1_000, 5_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
 RUN_STEPS: tuple[StepSpec, ...] = (
     ("a", [], {}),
     ("b", ["a"], {"retry": retrying(1), "params": {"x": "${steps.a.output.v}"}}),
@@ -72,6 +82,8 @@ RUN_STEPS: tuple[StepSpec, ...] = (
     ("f", ["d", "e"], {"rule": "one_success"}),
 )
 picks = st.integers(0, 1_000)
+mostly = st.sampled_from((False, True, True))
+"""Whether all that is on its way arrives at once."""
 
 
 @dataclass
@@ -84,10 +96,19 @@ class Flight:
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """Random histories."""
+    """Random histories, told to a story when they end."""
 
-    @initialize(seed=st.integers(0, 1_000))
-    def begin(self, seed: int) -> None:
+    def __init__(self, story: Story | None = None) -> None:
+        super().__init__()
+        self.story = story or Story()
+
+    @initialize(
+        seed=st.integers(0, 1_000),
+        fleet=st.lists(SHAPES, min_size=1, max_size=2),
+        kinds=st.lists(st.sampled_from(TASKS), min_size=1, max_size=6),
+        run=st.booleans(),
+    )
+    def begin(self, seed: int, fleet: list[dict[str, Any]], kinds: list[dict[str, Any]], run: bool) -> None:
         self.head_limit = ready.HEAD_LIMIT
         ready.HEAD_LIMIT = SMALL_HEAD
         self.lab = PostLab()
@@ -98,28 +119,50 @@ class EngineMachine(RuleBasedStateMachine):
         self.operations: list[tuple[Any, list[str]]] = []  # events whose rows are read, and what they pinned
         self.pinned: list[str] = []  # by events that are handled and not sealed yet
         self.retried: set[str] = set()  # since the last seal
+        for number, shape in enumerate(fleet):
+            self._register(number, shape if number else {**shape, "types": ("*",)})
+        self._come_back()
+        for kind in kinds:
+            self._submit(kind, 1)
+        if run:
+            self._start_run()
+        self._arrive()
 
     # Clients.
 
-    @rule(kind=st.sampled_from(TASKS), count=st.integers(1, 4), request=st.none() | st.integers(0, 5))
-    def submit(self, kind: dict[str, Any], count: int, request: int | None) -> None:
+    @rule(
+        kind=st.sampled_from(TASKS), count=st.integers(1, 4), request=st.none() | st.integers(0, 1),
+        keyed=st.booleans(), arrives=mostly,
+    )  # fmt: skip
+    def submit(self, kind: dict[str, Any], count: int, request: int | None, keyed: bool, arrives: bool) -> None:
+        self._submit(kind, count, request, keyed=keyed)
+        self._arrive(arrives)
+
+    def _submit(self, kind: dict[str, Any], count: int, request: int | None = None, *, keyed: bool = False) -> None:
         tasks: list[NewTask | Refused] = []
         for n in range(count):
             parts = {name: value for name, value in kind.items() if name != "policy_parts"}
             new = task(**parts, **kind["policy_parts"])
-            if request is not None:
+            if request is not None and keyed:
+                new.idempotency_key = f"{request}-{n}"
+            elif request is not None:
                 new.request_id, new.request_hash = f"{request}-{n}", b"0" * 15 + bytes([TASKS.index(kind)])
             tasks.append(new)
-        self.lab.engine.handle(Submit("submit", TENANT, tasks), self.lab.now)
+        self.lab.engine.handle(Submit("submit", TENANT, tasks, self.lab.known()), self.lab.now)
 
-    @rule()
-    def start_run(self) -> None:
+    @rule(arrives=mostly)
+    def start_run(self, arrives: bool) -> None:
+        self._start_run()
+        self._arrive(arrives)
+
+    def _start_run(self) -> None:
         self.lab.engine.handle(StartRuns("run", TENANT, [NewRun("wf", 1)]), self.lab.now)
 
-    @rule(pick=picks, again=st.booleans())
-    def ask_about(self, pick: int, again: bool) -> None:
+    @rule(pick=picks, again=st.booleans(), fitting=mostly, at_once=st.booleans())
+    def ask_about(self, pick: int, again: bool, fitting: bool, at_once: bool) -> None:
         """A caller wants an instance cancelled or retried: it is pinned and its rows are read."""
-        ids = sorted(self.lab.tables.instances)
+        ids = self._to_retry() if again and fitting else self._to_cancel() if fitting else []
+        ids = ids or sorted(self.lab.tables.instances)
         if not ids:
             return
         id = ids[pick % len(ids)]
@@ -135,6 +178,17 @@ class EngineMachine(RuleBasedStateMachine):
                 event.run_row = tables.run_row(row.run_id)
                 event.run_instances = tables.steps(row.run_id)
         self.operations.append((event, pins))
+        if at_once:
+            self.act_on(len(self.operations) - 1)
+            self._arrive()
+
+    def _to_retry(self) -> list[str]:
+        rows = self.lab.tables.instances.values()
+        return sorted(row["id"] for row in rows if row["state"] in (S.FAILED, S.TIMEOUT, S.CANCELLED))
+
+    def _to_cancel(self) -> list[str]:
+        held = {id for worker in self.lab.engine.cluster.fleet.workers.values() for id in worker.attempts}
+        return sorted(held & self.lab.tables.instances.keys())
 
     @precondition(lambda self: self.operations)
     @rule(pick=picks)
@@ -146,6 +200,7 @@ class EngineMachine(RuleBasedStateMachine):
         reply, value = self.lab.engine.cluster.batch.answers[-1]
         assert reply == event.reply
         if isinstance(event, Retry) and not isinstance(value, Refused):
+            self.lab.seen["retried by hand"] += 1
             self.retried.add(event.task_id)
             instance = self.lab.engine.cluster.find(event.task_id)
             assert instance is not None
@@ -159,20 +214,35 @@ class EngineMachine(RuleBasedStateMachine):
 
     # Workers.
 
-    @rule(pick=st.integers(0, len(WORKERS) - 1))
-    def register(self, pick: int) -> None:
-        worker = self.lab.workers.get(f"w{pick}")
+    def _register(self, number: int, shape: dict[str, Any]) -> None:
+        worker = self.lab.workers.get(f"w{number}")
         if worker is None:
-            shape = dict(WORKERS[pick])
-            made = self.lab.make_worker(f"w{pick}", *shape.pop("types"), **shape)
-            worker = PostedWorker(self.lab, made.id, made.registration)
-            worker.inbox = []
-            self.lab.workers[worker.id] = worker
+            parts = dict(shape)
+            worker = self.lab.make_worker(f"w{number}", *parts.pop("types"), **parts)
         self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+
+    def _come_back(self) -> None:
+        """Every worker without a stream opens one, in the session that it has or in a new one."""
+        away = [worker for worker in self.lab.workers.values() if worker.stream is None]
+        for worker in away:
+            if standing(self.lab.engine.cluster, worker.id, worker.epoch) > Standing.NO_STREAM:
+                self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+        self._arrive()
+        for worker in away:
+            worker.hello()
+        self._arrive()
 
     def _worker(self, pick: int) -> PostedWorker | None:
         known = [worker for worker in self.lab.workers.values() if worker.epoch]
-        return known[pick % len(known)] if known else None  # type: ignore[return-value]
+        return known[pick % len(known)] if known else None
+
+    @rule(number=st.integers(0, 3), shape=SHAPES)
+    def register(self, number: int, shape: dict[str, Any]) -> None:
+        self._register(number, shape)
+
+    @rule()
+    def come_back(self) -> None:
+        self._come_back()
 
     @rule(pick=picks)
     def open_stream(self, pick: int) -> None:
@@ -180,46 +250,63 @@ class EngineMachine(RuleBasedStateMachine):
         if worker is not None:
             worker.hello()
 
+    @precondition(lambda self: self.lab.connected())
     @rule(pick=picks)
     def break_stream(self, pick: int) -> None:
-        worker = self._worker(pick)
-        if worker is not None and worker.stream is not None:
-            worker.drop_stream()
+        connected = self.lab.connected()
+        connected[pick % len(connected)].drop_stream()
 
     @rule(pick=picks)
     def read_frame(self, pick: int) -> None:
-        waiting = [w for w in self.lab.workers.values() if w.inbox]  # type: ignore[attr-defined]
+        waiting = [worker for worker in self.lab.workers.values() if worker.inbox]
         if waiting:
-            waiting[pick % len(waiting)].read()  # type: ignore[attr-defined]
+            waiting[pick % len(waiting)].read()
 
-    @rule(pick=picks)
-    def read_all(self, pick: int) -> None:
-        worker = self._worker(pick)
-        while worker is not None and worker.inbox:
-            worker.read()
-        if worker is not None and worker.stream is not None:
-            worker.frame()
+    @precondition(lambda self: self.lab.held())
+    @rule(pick=picks, arrives=mostly)
+    def start(self, pick: int, arrives: bool) -> None:
+        held = self.lab.held()
+        worker, id = held[pick % len(held)]
+        if worker.may_run(id):
+            worker.start(id)
+        self._arrive(arrives)
 
-    @rule(pick=picks, which=picks)
-    def start(self, pick: int, which: int) -> None:
-        worker = self._worker(pick)
-        if worker is not None and worker.held and worker.stream is not None:
-            worker.start(sorted(worker.held)[which % len(worker.held)])
+    @precondition(lambda self: self.lab.held())
+    @rule(pick=picks, status=st.sampled_from(STATUSES), kind=st.sampled_from(KINDS), arrives=mostly)
+    def finish(self, pick: int, status: int, kind: str, arrives: bool) -> None:
+        held = self.lab.held()
+        worker, id = held[pick % len(held)]
+        if worker.may_run(id):
+            self._finish(worker, id, status, kind, '{"v": 1}' if pick % 2 else "")
+        self._arrive(arrives)
 
-    @rule(pick=picks, which=picks, status=st.sampled_from(STATUSES), kind=st.sampled_from(("", "INVALID_INPUT")))
-    def finish(self, pick: int, which: int, status: int, kind: str) -> None:
-        worker = self._worker(pick)
-        if worker is None or not worker.held or worker.stream is None:
-            return
-        id = sorted(worker.held)[which % len(worker.held)]
-        output = '{"v": 1}' if which % 2 else ""
+    def _finish(self, worker: PostedWorker, id: str, status: int, kind: str = "", output: str = '{"v": 1}') -> None:
         self.model.told.append((worker.id, worker.finish(id, status, error_kind=kind, output_json=output)))
 
-    @rule(pick=picks, which=picks, data=st.text(max_size=3))
-    def checkpoint(self, pick: int, which: int, data: str) -> None:
-        worker = self._worker(pick)
-        if worker is not None and worker.held and worker.stream is not None:
-            worker.checkpoint(sorted(worker.held)[which % len(worker.held)], which % 3 + 1, data)
+    @rule(
+        kind=st.none() | st.sampled_from(TASKS), count=st.integers(1, 6), failing=st.integers(0, 3), final=st.booleans()
+    )
+    def work(self, kind: dict[str, Any] | None, count: int, failing: int, final: bool) -> None:
+        """A good while: tasks or a run come, workers start and finish much of what they hold, one attempt fails."""
+        if kind is None:
+            self._start_run()
+        else:
+            self._submit(kind, count // 2)
+        self._come_back()
+        for number in range(count):
+            for worker, id in self.lab.held()[:1]:
+                if worker.may_run(id):
+                    worker.start(id)
+                    status = S.FAILED if number == failing else S.SUCCESS
+                    self._finish(worker, id, status, "INVALID_INPUT" if final else "")
+            self._arrive()
+
+    @precondition(lambda self: self.lab.held())
+    @rule(pick=picks, number=st.integers(1, 3), data=st.text(max_size=3))
+    def checkpoint(self, pick: int, number: int, data: str) -> None:
+        held = self.lab.held()
+        worker, id = held[pick % len(held)]
+        worker.checkpoint(id, number, data)
 
     @precondition(lambda self: self.model.told)
     @rule(pick=picks, other=st.booleans())
@@ -250,42 +337,92 @@ class EngineMachine(RuleBasedStateMachine):
             worker.held.clear()
             self.lab.engine.handle(Deregister("left", worker.id, worker.epoch), self.lab.now)
 
-    @rule(pick=picks)
-    def restart_worker(self, pick: int) -> None:
-        """A worker is killed: it forgets what it held and keeps its spool."""
+    @rule(pick=picks, types=st.none() | st.sampled_from((("*",), ("b",))), back=mostly)
+    def restart_worker(self, pick: int, types: tuple[str, ...] | None, back: bool) -> None:
+        """A worker is killed: it forgets what it held and keeps its spool; it may offer other types now."""
         worker = self._worker(pick)
-        if worker is not None:
-            worker.held.clear()
-            worker.stream = None
-            worker.epoch = 0
-            self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+        if worker is None:
+            return
+        worker.forget()
+        if types is not None:
+            worker.registration = replace(worker.registration, capabilities=types)
+        self.lab.engine.handle(Register(worker, worker.id, TENANT, worker.registration), self.lab.now)
+        if back:
+            self._come_back()
 
     # The network, time, the database.
+
+    def _deliver(self, pick: int) -> bool:
+        """Lets one event of a worker arrive. Returns False when none is on its way."""
+        streams = [stream for stream, posted in self.lab.mail.items() if posted]
+        if not streams:
+            return False
+        event = self.lab.mail[streams[pick % len(streams)]].pop(0)
+        verdict = self.lab.engine.handle(event, self.lab.now)
+        if isinstance(event, Hello) and verdict == Standing.GOOD:
+            self.model.note_hello(event)
+        return True
 
     @rule(pick=picks, count=st.integers(1, 5))
     def deliver(self, pick: int, count: int) -> None:
         for _ in range(count):
-            streams = [stream for stream, posted in self.lab.mail.items() if posted]
-            if not streams:
+            self._deliver(pick)
+
+    @rule()
+    def arrive(self) -> None:
+        self._arrive()
+
+    def _arrive(self, arrives: bool = True) -> None:
+        """All that is on its way arrives, and what follows from it; then everything has come to rest."""
+        for _ in range(TURNS if arrives else 0):
+            while self._deliver(0):
+                pass
+            while self.sealed:
+                self._commit()
+            batch = self._seal()
+            self._commit()
+            if not (self.lab.read_all() or batch.changes.revision or batch.answers or batch.frames or batch.closes):
                 return
-            event = self.lab.mail[streams[pick % len(streams)]].pop(0)
-            self.lab.engine.handle(event, self.lab.now)
+        assert not arrives, "it does not come to rest"
+
+    def _tick(self, ms: int) -> None:
+        self.lab.now += ms
+        self.lab.engine.tick(self.lab.now)
+        self.model.leases_have_ended()
 
     @rule(ms=st.sampled_from(WAITS))
     def tick(self, ms: int) -> None:
-        self.lab.now += ms
-        self.lab.engine.tick(self.lab.now)
+        self._tick(ms)
+
+    @rule(beats=st.integers(0, 7), all_of_them=mostly)
+    def time_passes(self, beats: int, all_of_them: bool) -> None:
+        """Time in which workers live: all that are connected, or the first of them."""
+        for _ in range(beats):
+            self._tick(BEAT_MS)
+            for worker in self.lab.connected()[: None if all_of_them else 1]:
+                worker.beat()
+                worker.frame()
+            self._arrive()
 
     @precondition(lambda self: len(self.sealed) < AHEAD)
     @rule()
     def seal(self) -> None:
-        self.sealed.append(Flight(self.lab.seal(), self.pinned, self.retried))
+        self._seal()
+
+    def _seal(self) -> Batch:
+        batch = self.lab.seal()
+        self.sealed.append(Flight(batch, self.pinned, self.retried))
         self.pinned, self.retried = [], set()
+        self.model.note_sealed(batch)
         self.model.dispatch_is_complete()
+        return batch
 
     @precondition(lambda self: self.sealed)
     @rule()
     def commit(self) -> None:
+        self._commit()
+
+    def _commit(self) -> None:
         flight = self.sealed.popleft()
         for id in flight.pinned:
             self.lab.engine.cluster.unpin(id)
@@ -295,41 +432,49 @@ class EngineMachine(RuleBasedStateMachine):
         if not self.sealed:
             self.lab.refill(limit=4)
 
-    @precondition(lambda self: self.sealed)
-    @rule(kind=st.sampled_from(["instance_inserts", "run_inserts", "run_updates"]), number=st.integers(0, 3))
-    def refuse(self, kind: str, number: int) -> None:
+    @rule(kind=picks, number=picks, first=st.sampled_from(("", "task", "run", "cancel")), arrives=mostly)
+    def refuse(self, kind: int, number: int, first: str, arrives: bool) -> None:
         """The database refuses a row of the oldest batch; those behind it are sealed already."""
+        if first == "task":
+            self._submit(TASKS[number % len(TASKS)], 2)
+        elif first == "run":
+            self._start_run()
+        elif first == "cancel":
+            self.cancel_run(number)
+        if not self.sealed:
+            self._seal()
         batch = self.sealed[0].batch
-        rows = getattr(batch.changes, kind)
-        if number < len(rows):
-            self.lab.engine.drop_refused(batch, kind, rows[number][:2], "no")
+        kinds = [name for name in REFUSABLE if refusable(batch, name)]
+        if not kinds:
+            return
+        name = kinds[kind % len(kinds)]
+        rows = refusable(batch, name)
+        row = rows[number % len(rows)]
+        self.lab.seen[f"refused {name}"] += 1
+        self.model.note_refused(name, row)
+        self.lab.engine.drop_refused(batch, name, (row["tenant"], row["id"]), "no")
+        self._arrive(arrives)
 
-    @rule()
-    def settle(self) -> None:
-        for _ in range(3):
-            while self.sealed:
-                self.commit()
-            self.seal()
-            self.commit()
-
-    @rule(written=st.integers(0, AHEAD))
-    def crash(self, written: int) -> None:
+    @rule(written=st.integers(0, AHEAD), back=mostly)
+    def crash(self, written: int, back: bool) -> None:
         """The leader dies, when so many of the commits in flight were written; nobody was told of them."""
         for flight in islice(self.sealed, written):
             self._apply(flight)
-        self.sealed.clear()
-        self.operations.clear()
-        self.pinned.clear()
-        self.retried.clear()
-        self.lab.mail.clear()
-        for worker in self.lab.workers.values():
-            worker.inbox.clear()  # type: ignore[attr-defined]
-        self.lab.engine.seal()  # nothing of it is committed
+        self._lose_what_is_on_its_way()
         done = len(self.lab.batches)
         self.lab.recover()
         for batch in self.lab.batches[done:]:
             self._answer(batch)
         self.model.note_tables()
+        if back:
+            self._come_back()
+
+    def _lose_what_is_on_its_way(self) -> None:
+        for gone in (self.sealed, self.operations, self.pinned, self.retried, self.lab.mail):
+            gone.clear()
+        for worker in self.lab.workers.values():
+            worker.inbox.clear()
+        self.lab.engine.seal()  # nothing of it is committed
 
     # What becomes of a batch, and the end.
 
@@ -350,8 +495,10 @@ class EngineMachine(RuleBasedStateMachine):
             self.model.check(in_flight=bool(self.sealed))
 
     def teardown(self) -> None:
-        if not hasattr(self, "lab"):
+        if not hasattr(self, "model"):
             return
+        self.story.seen += self.lab.seen
+        self.story.attempts.append(self.lab.seen["assignment sent"])
         try:
             self._run_to_the_end()
         finally:
@@ -359,7 +506,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _run_to_the_end(self) -> None:
         """With workers that do their work, everything ends: nothing can be stuck."""
-        self.crash(written=True)
+        self.crash(written=1, back=False)
         lab = self.lab
         lab.posting = False
         lab.workers.clear()
@@ -367,42 +514,85 @@ class EngineMachine(RuleBasedStateMachine):
             lab.worker(f"end{n}", slots=5, labels={"zone": "x"}, cpu_millis=5_000)
         for _ in range(400):
             lab.settle()
-            while any(worker.held for worker in lab.workers.values()):
-                for worker in lab.workers.values():
-                    for id in list(worker.held):
-                        self.model.told.append((worker.id, worker.finish(id, S.SUCCESS, output_json='{"v": 1}')))
-                lab.settle()
-            for worker in lab.workers.values():
-                worker.beat()
+            self._finish_all()
+            self.model.check(in_flight=False)
             if not lab.engine.cluster.live_count() and not lab.engine.cluster.runs:
                 break
             lab.wait(5_000)
+        self.model.note_commit(set())
         live = [i for i in lab.tables.instances.values() if i["phase"] != ENDED]
         assert not live, f"stuck: {[(i['id'], TaskState(i['state']).name, i['worker_id']) for i in live]}"
         assert all(run["ended_at"] is not None for run in lab.tables.runs.values())
         assert lab.now >= START_MS
 
+    def _finish_all(self) -> None:
+        workers = list(self.lab.workers.values())
+        while any(worker.held for worker in workers):
+            for worker in workers:
+                for id in list(worker.held):
+                    self._finish(worker, id, S.SUCCESS)
+            self.lab.settle()
+        for worker in workers:
+            worker.beat()
+            worker.frame()  # it has room again for what it was fenced from
 
-EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "60"))
 
-
+EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "400"))
+TIMEOUT_S = 900
+"""Room for Hypothesis to find the shortest history that fails, which it gives five minutes."""
 NO_HEALTH_CHECKS = [HealthCheck(check) for check in HealthCheck]
+HAPPENS = (
+    "instance QUEUED to ASSIGNED",
+    "instance ASSIGNED to RUNNING",
+    "instance ASSIGNED to QUEUED",
+    "instance RUNNING to SUCCESS",
+    "instance RUNNING to FAILED",
+    "instance RUNNING to PENDING",
+    "instance RUNNING to QUEUED",
+    "instance PENDING to QUEUED",
+    "instance RUNNING to CANCELLING",
+    "instance CANCELLING to CANCELLED",
+    "worker HEALTHY to UNHEALTHY",
+    "worker EXPECTED to HEALTHY",
+    "run RUNNING to FAILED",
+    "run RUNNING to CANCELLING",
+    "result recorded",
+    "result not wanted",
+    "retried by hand",
+    "submission repeated",
+    "told to stop: cancelled",
+    "told to stop: timeout",
+    "told to stop: fenced",
+    "refilled from SQL",
+    "take-over with attempts in flight",
+    "take-over with a retry that waits",
+    *(f"refused {name}" for name in REFUSABLE),
+)
+"""What must occur in the examples of a run, or they are about nothing."""
 
 
-def test_engine_machine() -> None:
+def play(examples: int, steps: int) -> Story:
+    """Runs the machine and returns what its examples were about."""
+    story = Story()
     run_state_machine_as_test(
-        EngineMachine,
+        lambda: EngineMachine(story),  # type: ignore[arg-type]  # a function will do, its documentation says
         settings=settings(
-            max_examples=EXAMPLES, stateful_step_count=60, deadline=None, suppress_health_check=NO_HEALTH_CHECKS
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=NO_HEALTH_CHECKS
         ),
     )
+    return story
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_engine_machine() -> None:
+    story = play(EXAMPLES, 60)
+    missing = [name for name in HAPPENS if not story.seen[name]]
+    assert not missing, f"not one of {len(story.attempts)} examples had {missing}: {story.seen.most_common()}"
+    assert median(story.attempts) >= 3, f"examples have too few attempts: {sorted(story.attempts)}"
+    assert story.seen["result recorded"] >= EXAMPLES
 
 
 @pytest.mark.long
+@pytest.mark.timeout(TIMEOUT_S)
 def test_engine_machine_long() -> None:
-    run_state_machine_as_test(
-        EngineMachine,
-        settings=settings(
-            max_examples=1_500, stateful_step_count=80, deadline=None, suppress_health_check=NO_HEALTH_CHECKS
-        ),
-    )
+    play(1_500, 80)
