@@ -153,6 +153,34 @@ def test_reopened_steps_and_all_that_followed_from_them_wait_or_run(graph: Graph
     finish_with_success(graph, progress)
 
 
+@given(graphs(), st.data())
+@settings(max_examples=300)
+def test_what_ran_once_can_be_run_again_at_any_time(graph: Graph, data: st.DataObject) -> None:
+    progress = Progress(graph)
+    progress.start()
+    begun = set(running(progress))  # steps that have something to run, as an instance is
+    for _ in range(data.draw(st.integers(0, 25))):
+        states = progress.states()
+        ended = [step for step in sorted(begun) if states[step] in (S.SUCCESS, S.FAILED, S.CANCELLED)]
+        ready = running(progress)
+        if ended and (not ready or data.draw(st.booleans())):
+            step = data.draw(st.sampled_from(ended))
+            never_begun = [n for n, state in enumerate(states) if state is S.CANCELLED and n not in begun]
+            undone = progress.reopen([step], unbegun=never_begun)
+            assert step in undone
+            assert progress.state(step) is S.READY
+            begun.difference_update(set(undone) - {step})
+        elif ready and data.draw(st.integers(0, 4)) > 0:
+            progress.end(data.draw(st.sampled_from(ready)), data.draw(st.sampled_from(RAN)))
+        else:
+            progress.cancel()
+        begun.update(running(progress))
+        check_restored(graph, progress)
+    while ready := running(progress):
+        progress.end(ready[0], StepOutcome.SUCCESS)
+    assert progress.finished
+
+
 def finish_with_success(graph: Graph, progress: Progress) -> None:
     """Let all that is left succeed; the counters must still agree with the rules."""
     model = progress.states()

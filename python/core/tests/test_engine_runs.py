@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from enginekit import Lab, StepSpec, retrying
+from enginekit import TENANT, Lab, StepSpec, retrying
 
 from taskyard_core.engine.events import NewRun, Retry, StartRuns
 from taskyard_core.records import RunState, TaskState
@@ -331,6 +331,57 @@ def test_a_retry_with_stale_rows_meets_the_end_of_its_run_in_memory() -> None:
     assert lab.steps(run) == {"a": S.ASSIGNED, "b": S.SUCCESS}, "b's success, which the rows did not show, is kept"
     end(lab, run, "a")
     assert lab.run_state(run) == R.SUCCEEDED
+
+
+def test_a_step_and_one_above_it_may_both_be_retried_and_run_side_by_side() -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {}), ("b", [], {}), ("c", ["a", "b"], {"rule": "all_done"})])
+    worker = lab.worker()
+    run = lab.start_run("wf")
+    a, b = worker.held
+    worker.finish(a)
+    worker.finish(b, S.FAILED, error_kind="NON_RETRYABLE")
+    lab.settle()
+    [c] = worker.held
+    worker.finish(c, S.FAILED, error_kind="NON_RETRYABLE")
+    lab.settle()
+    assert lab.retry(b) == S.QUEUED
+    assert lab.retry(c) == S.QUEUED
+    assert set(worker.held) == {b, c}
+    worker.finish(c)
+    lab.settle()
+    assert lab.run_state(run) == R.RUNNING
+    worker.finish(b)
+    lab.settle()
+    assert lab.run_state(run) == R.SUCCEEDED
+
+
+@pytest.mark.parametrize("recovered", [False, True])
+def test_a_step_that_ran_is_retried_although_its_rule_would_not_let_it_begin_now(recovered: bool) -> None:
+    lab = Lab()
+    lab.plan("wf", [("a", [], {}), ("b", ["a"], {})])
+    worker = lab.worker()
+    run = lab.start_run("wf")
+    [a] = worker.held
+    worker.finish(a)
+    batch = lab.seal()  # the run goes on from a success that the database does not take
+    lab.engine.drop_refused(batch, "instance_updates", (TENANT, a), "no")
+    lab.commit(batch)
+    lab.settle()
+    assert lab.steps(run)["a"] == S.FAILED
+    [b] = worker.held
+    lab.cancel_run(run)
+    worker.finish(b, S.CANCELLED)
+    lab.settle()
+    assert lab.run_state(run) == R.CANCELLED
+    if recovered:
+        lab.recover()
+        worker = lab.worker("w2")
+    assert lab.retry(b) == S.QUEUED
+    worker.finish(b)
+    lab.settle()
+    assert lab.steps(run)["b"] == S.SUCCESS
+    assert lab.run_state(run) in (R.SUCCEEDED, R.FAILED)
 
 
 def test_what_cannot_be_retried_in_a_run() -> None:

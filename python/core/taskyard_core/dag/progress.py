@@ -138,14 +138,16 @@ class Progress:
         self._open = sum(state <= READY for state in self._states)
         return decided
 
-    def reopen(self, steps: Iterable[int], *, redo_downstream: bool = False) -> list[int]:
+    def reopen(self, steps: Iterable[int], *, unbegun: Iterable[int] = (), redo_downstream: bool = False) -> list[int]:
         """Undo the end of steps that are to be run again, and what followed from it.
 
         Downstream steps that ended as SKIPPED, UPSTREAM_FAILED or CANCELLED wait again, unless another
         upstream step still decides them so. Steps that ran keep their result, unless `redo_downstream`.
 
         Args:
-            steps: Ended steps to run again.
+            steps: Ended steps to run again. They wait for those of them that are above them and for nothing
+                else, whatever their rules say by now: a person wants what ran once to run again.
+            unbegun: Ended steps that never began, and may begin now if what is above them lets them.
             redo_downstream: Run everything downstream again too.
 
         Returns:
@@ -156,7 +158,7 @@ class Progress:
         """
         wanted = set(steps)
         before = bytes(self._states)
-        undone = self._undo(wanted, redo_downstream)
+        undone = self._undo(wanted, set(unbegun), redo_downstream)
         if undone is None:
             self._states[:] = before
             raise InvalidTransition("a step that has not ended cannot be run again; wait for its end or cancel it")
@@ -166,20 +168,24 @@ class Progress:
         self._open += sum(before[step] > READY for step in undone)
         return undone
 
-    def _undo(self, wanted: set[int], redo: bool) -> list[int] | None:
-        """Walk down from the wanted steps in topological order; None when a running one is in the way."""
+    def _undo(self, wanted: set[int], unbegun: set[int], redo: bool) -> list[int] | None:
+        """Walk down in topological order; None when a running one is in the way."""
         graph, states = self._graph, self._states
-        queue = [graph.rank[step] for step in wanted]
+        queued = wanted | unbegun
+        queue = [graph.rank[step] for step in queued]
         heapify(queue)
-        queued = set(wanted)
         undone: list[int] = []
+        again: set[int] = set()  # what is wanted, and what is undone below it
         while queue:
             step = graph.order[heappop(queue)]
             chosen = step in wanted
             if states[step] <= READY and (chosen or (redo and states[step] == READY)):
                 return None
-            if states[step] > READY and self._undo_one(step, chosen, redo):
+            follows = not again.isdisjoint(graph.upstream[step])
+            if states[step] > READY and self._undo_one(step, chosen, follows, step in unbegun or redo):
                 undone.append(step)
+                if chosen or follows:
+                    again.add(step)
             elif states[step] != WAITING or not redo:
                 continue
             for child in graph.downstream[step]:
@@ -188,15 +194,15 @@ class Progress:
                     heappush(queue, graph.rank[child])
         return undone
 
-    def _undo_one(self, step: int, chosen: bool, redo: bool) -> bool:
+    def _undo_one(self, step: int, chosen: bool, follows: bool, may_begin: bool) -> bool:
         """Undo one ended step, whose upstream is settled; return False when its end stands."""
-        ran = self._states[step] in (SUCCESS, FAILED)
-        if ran and not (chosen or redo):
-            return False
         following = self._judge(step)
-        if chosen and ran and following:
-            following = READY  # a person wants what ran once to run again, whatever its rule says by now
-        if following > READY or (following == READY and not (chosen or redo)):
+        if chosen:
+            self._states[step] = READY if following or not follows else WAITING
+            return True
+        if self._states[step] in (SUCCESS, FAILED) and not may_begin:
+            return False
+        if following > READY or (following == READY and not may_begin):
             return False  # decided so by upstream steps that are not undone
         self._states[step] = following
         return True

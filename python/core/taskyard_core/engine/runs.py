@@ -243,7 +243,7 @@ def reopen(c: Cluster, run: LiveRun, step: int) -> None:
         for other, state in enumerate(run.progress.states())
         if state == StepState.CANCELLED and other not in run.instance_ids
     ]
-    undone_steps = run.progress.reopen([step, *never_begun])
+    undone_steps = run.progress.reopen([step], unbegun=never_begun)
     for undone in undone_steps:
         id = run.instance_ids.pop(undone, None) if undone != step else None
         if id is not None:
