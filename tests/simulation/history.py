@@ -196,12 +196,13 @@ class History:
             self._check_checkpoint_ack(kept)
 
     def _check_hello(self, stream: Stream) -> None:
-        """What a worker did not say it holds is over by the time it is told anything."""
+        """What a worker did not say it holds is over by the time it is told anything; an exclusive attempt may live."""
         if stream.server is None or stream.server.name != self.ledger.holder:
             return
         facts = stream.facts
         for record in self.ledger.in_flight.get(facts["worker"], {}).values():
-            if record.assigned_commit < facts["at"] and record.get("token") not in facts["held"]:
+            said = record.policy.get("exclusive") or record.get("token") in facts["held"]
+            if record.assigned_commit < facts["at"] and not said:
                 self.violate("hello is the truth", f"{facts['worker']} does not hold {story(record)}")
 
     def _check_ack(self, stream: Stream, ack: workers_pb2.ResultAck) -> None:

@@ -72,6 +72,7 @@ class Worker:
         "credit_limit",
         "draining",
         "epoch",
+        "former",
         "gpus",
         "id",
         "klass",
@@ -99,6 +100,7 @@ class Worker:
         self.state = state
         self.stream: object | None = None  # the open stream, opaque; None when there is none
         self.attempts: dict[str, Instance] = {}  # by instance id: what holds a slot here
+        self.former: set[str] = set()  # tokens of those that were an earlier session's when this one registered
         self.credit_limit = 0  # how many assignments the stream may have carried in all
         self.sent = 0  # how many it has carried, counted when they are decided
         self.cpu = self.memory = self.gpus = 0  # held by attempts

@@ -47,8 +47,11 @@ class PostedWorker(FakeWorker):
             super().deliver(stream, going)
 
     def read(self) -> None:
-        """Takes in the oldest frame."""
+        """Takes in the oldest frame; the lease of a new exclusive attempt is asked for at once."""
         super().deliver(*self.inbox.pop(0))
+        for id in [id for id, token in self.held.items() if token not in self.leases]:
+            if id in self.lab.tables.instances:
+                self.may_run(id)
 
     def beat(self, *ids: str) -> Standing:
         """Sends a heartbeat; leases of what it lists run anew, but for what the answer calls lost."""

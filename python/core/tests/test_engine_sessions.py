@@ -133,6 +133,63 @@ def test_hello_ends_what_the_worker_does_not_hold_any_more() -> None:
     assert lab.state(cancelling) == S.CANCELLED
 
 
+@pytest.mark.parametrize("recovered", [False, True])
+@pytest.mark.parametrize("state", [S.ASSIGNED, S.RUNNING, S.CANCELLING])
+def test_a_hello_that_was_long_on_the_way_says_nothing_about_an_exclusive_attempt(state: S, recovered: bool) -> None:
+    lab = Lab()
+    worker = lab.worker(slots=1)
+    id = lab.add(exclusive=True)
+    if state != S.ASSIGNED:
+        worker.start(id)
+    if state == S.CANCELLING:
+        lab.cancel(id)
+    lab.settle()
+    token = lab.get(id).token
+    if recovered:
+        lab.recover()
+    late = object()
+    lab.handle(Hello(worker.id, worker.epoch, late, []))  # said before the attempt was given to it
+    lab.settle()
+    assert (lab.state(id), lab.get(id).token) == (state, token)
+    worker.stream = object()
+    lab.handle(Hello(worker.id, worker.epoch, worker.stream, [(id, token)]))
+    worker.finish(id, S.CANCELLED if state == S.CANCELLING else S.SUCCESS)
+    lab.settle()
+    assert lab.state(id) == (S.CANCELLED if state == S.CANCELLING else S.SUCCESS)
+
+
+def test_an_exclusive_attempt_that_got_lost_on_the_way_is_over_with_its_lease() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=1)
+    id = lab.add(exclusive=True)
+    token = lab.get(id).token
+    worker.drop_stream()
+    worker.held.clear()
+    worker.hello()
+    lab.settle()
+    lab.wait(50_000)
+    worker.beat()
+    assert lab.get(id).token == token
+    lab.wait(10_001)
+    assert (lab.get(id).token != token, lab.get(id).attempt) == (True, 2)
+    assert id in worker.held
+
+
+@pytest.mark.parametrize("recovered", [False, True])
+def test_a_new_session_confirms_that_what_it_does_not_hold_is_dead(recovered: bool) -> None:
+    lab = Lab()
+    worker = lab.worker(slots=1)
+    id = lab.add(exclusive=True)
+    worker.start(id)
+    lab.settle()
+    if recovered:
+        lab.recover()
+    worker.held.clear()  # it was killed, and its handlers with it
+    worker.connect()
+    lab.settle()
+    assert (lab.state(id), lab.get(id).error_kind) == (S.PENDING, "WORKER_LOST")
+
+
 def test_hello_renews_what_it_holds_and_counts_as_a_start() -> None:
     lab = Lab()
     worker = lab.worker(slots=2)
@@ -171,6 +228,33 @@ def test_a_spooled_result_is_recorded_after_a_reconnect() -> None:
     assert (lab.state(id), lab.get(id).output_json) == (S.SUCCESS, "7")
     assert [ack.outcome for ack in worker.acks] == [RECORDED]
     assert worker.spool == {}
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["attempt first", "result first"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_an_attempt_lives_on_beside_the_result_of_an_earlier_one_that_was_not_acknowledged(
+    order: int, exclusive: bool
+) -> None:
+    lab = Lab()
+    worker = lab.worker()
+    id = lab.add(exclusive=exclusive, retry=retrying(3, first_ms=100))
+    worker.start(id)
+    earlier = worker.finish(id, S.FAILED, error_kind="HANDLER_ERROR")
+    batch = lab.seal()
+    batch.frames.clear()  # the acknowledgement is lost
+    lab.commit(batch)
+    lab.wait(200)
+    token = worker.held[id]
+    worker.start(id)
+    lab.settle()
+    held = [(id, token), (id, earlier.token)][::order]
+    worker.stream = object()
+    lab.handle(Hello(worker.id, worker.epoch, worker.stream, held))
+    lab.settle()
+    assert (lab.state(id), lab.get(id).token) == (S.RUNNING, token)
+    worker.finish(id)
+    lab.settle()
+    assert lab.state(id) == S.SUCCESS
 
 
 def test_hello_says_again_what_was_to_be_stopped_and_why() -> None:

@@ -52,6 +52,7 @@ def register(c: Cluster, event: Register) -> None:
         worker = known
         end_stream(c, worker, "SESSION_SUPERSEDED")
         worker.epoch = epoch
+        worker.former.update(instance.token for instance in worker.attempts.values())
         c.fleet.add_again(worker, event.registration)
     worker.rejected.clear()
     worker.draining = False
@@ -99,13 +100,19 @@ def hello(c: Cluster, event: Hello) -> Standing:
 
 
 def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> None:
-    """Ends the attempts that the worker no longer holds, renews those that it does, fences what it should not hold."""
-    listed = dict(held)
+    """Ends the attempts that the worker no longer holds, renews those that it does, fences what it should not hold.
+
+    An exclusive attempt of the same session is left to its lease: what was said may have been long on the way, and an
+    attempt that was started since is not in it.
+    """
+    listed = set(held)  # a task may be in it twice: an attempt, and the result of an earlier one
     for instance in list(worker.attempts.values()):
-        if listed.get(instance.id) != instance.token:
-            attempts.lost(c, instance, f"worker {worker.id} came back without it")
+        if (instance.id, instance.token) not in listed:
+            if not instance.policy.exclusive or instance.token in worker.former:
+                attempts.lost(c, instance, f"worker {worker.id} came back without it")
         elif lapsed(c, instance):
             attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
+    worker.former.clear()
     for task_id, token in held:
         known = c.instances.get(task_id)  # an ended one too, while it is pinned
         if known is None or known.phase != IN_FLIGHT or known.token != token or known.worker_id != worker.id:
