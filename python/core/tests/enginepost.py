@@ -50,8 +50,7 @@ class PostedWorker(FakeWorker):
         """Takes in the oldest frame; the lease of a new exclusive attempt is asked for at once."""
         super().deliver(*self.inbox.pop(0))
         for id in [id for id, token in self.held.items() if token not in self.leases]:
-            if id in self.lab.tables.instances:
-                self.may_run(id)
+            self.may_run(id)
 
     def beat(self, *ids: str) -> Standing:
         """Sends a heartbeat; leases of what it lists run anew, but for what the answer calls lost."""
@@ -64,7 +63,8 @@ class PostedWorker(FakeWorker):
 
     def may_run(self, id: str) -> bool:
         """Tells whether a held attempt may be run; for an exclusive one its lease is confirmed first."""
-        if self.lab.tables.instance(id).policy.exclusive and not self.runs_alone(id):
+        exclusive = "exclusive" in self.lab.tables.instances.get(id, {}).get("policy_json", "")
+        if exclusive and not self.runs_alone(id):
             self.beat(id)
         return id in self.held
 
