@@ -110,6 +110,8 @@ def reconcile(c: Cluster, worker: Worker, held: Sequence[tuple[str, str]]) -> No
         if (instance.id, instance.token) not in listed:
             if not instance.policy.exclusive or instance.token in worker.former:
                 attempts.lost(c, instance, f"worker {worker.id} came back without it")
+            elif instance.state == CANCELLING:  # it may have come in since, and the order went to the stream before
+                c.order_stop(instance, attempts.stop_reason(instance))
         elif lapsed(c, instance):
             attempts.lost(c, instance, f"worker {worker.id} did not renew its lease")
     worker.former.clear()
