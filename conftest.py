@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import hypothesis
@@ -57,7 +58,17 @@ class SkipLedger:
             terminalreporter.write_line(f"{name}: {reason}")
 
 
+def answer_interrupts() -> None:
+    """Has SIGINT answered where whoever started the run ignores it, as shells do for jobs in the background.
+
+    What is ignored stays so in every process that a test starts, and a test of Ctrl-C would wait for ever.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    answer_interrupts()
     config.pluginmanager.register(SkipLedger(), "skip-ledger")
     # A deadline per example measures the machine's load, not the code; `timeout` bounds the test as a whole.
     hypothesis.settings.register_profile("taskyard", deadline=None, print_blob=True)
