@@ -92,6 +92,21 @@ def test_a_quick_task_is_never_marked_as_running() -> None:
     assert ("instance", int(S.ASSIGNED), int(S.RUNNING)) not in lab.moves
 
 
+@pytest.mark.parametrize(("status", "began"), [(S.SUCCESS, True), (S.FAILED, True), (12, False), (11, False)])
+def test_what_ended_before_its_start_was_told_has_begun_all_the_same(status: int, began: bool) -> None:
+    lab = Lab()
+    worker = lab.worker()
+    id = lab.add(retry=retrying(1))
+    lab.wait(50)
+    kind = "" if status == S.SUCCESS else "NON_RETRYABLE"
+    worker.finish(id, status, duration_ms=20, error_kind=kind)
+    lab.settle()
+    if began:
+        assert lab.tables.instances[id]["started_at"] == lab.tables.instances[id]["ended_at"] - 20
+    else:
+        assert lab.tables.attempts[id, 1]["started_at"] is None
+
+
 def test_an_ack_leaves_with_the_commit_of_its_result() -> None:
     lab = Lab()
     worker = lab.worker()

@@ -384,6 +384,26 @@ def test_a_step_that_ran_is_retried_although_its_rule_would_not_let_it_begin_now
     assert lab.run_state(run) in (R.SUCCEEDED, R.FAILED)
 
 
+def test_a_step_that_a_retry_above_it_has_undone_is_not_retried_by_who_read_its_row_before() -> None:
+    lab = lab_with(("a", [], ONCE), ("c", ["a"], {"rule": "all_done"}), ("z", ["c"], {"rule": "all_done"}))
+    run = lab.start_run("wf")
+    end(lab, run, "a", S.FAILED)
+    a, c = lab.step(run, "a"), lab.step(run, "c")
+    lab.cancel(c)
+    end(lab, run, "c", S.CANCELLED)
+    lab.engine.cluster.pin(c)
+    row = lab.tables.instance(c)
+    assert lab.retry(a) == S.QUEUED
+    refused = lab.ask(Retry(object(), c, row))
+    assert (refused.reason, "a step before it was retried" in refused.message) == ("NOT_ENDED", True)
+    lab.engine.cluster.unpin(c)
+    end(lab, run, "a")
+    assert lab.step(run, "c") != c
+    end(lab, run, "c")
+    end(lab, run, "z")
+    assert lab.run_state(run) == R.SUCCEEDED
+
+
 def test_what_cannot_be_retried_in_a_run() -> None:
     lab = lab_with(("a", [], ONCE), ("b", ["a"], {}), ("c", [], {}))
     run = lab.start_run("wf")

@@ -36,7 +36,7 @@ def test_five_times_and_it_fails() -> None:
         lab.settle()
     assert lab.state(id) == S.FAILED
     assert lab.get(id).error_kind == "NEVER_STARTED"
-    assert "5 workers in a row" in lab.get(id).error_message
+    assert "5 times in a row it was not started, the last time by worker" in lab.get(id).error_message
     assert sorted(n for key, n in lab.tables.attempts if key == id) == [1, 2, 3, 4]
 
 

@@ -80,7 +80,7 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
         who = f"it takes one of: {allowed}" if allowed else "nobody may"
         return PermissionDenied(
             "ROLE_NOT_ALLOWED",
-            f"the role {role!r} may not call {method}; {who}",
+            f"the role {str(role)!r} may not call {method}; {who}",
             metadata={"role": role, "method": method},
         )
 

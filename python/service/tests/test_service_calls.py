@@ -164,6 +164,7 @@ async def test_a_role_may_do_what_is_listed_and_nothing_else(served: Served) -> 
     call = served.task_stub.SubmitTasks(SubmitTasksRequest(), metadata=token(Role.VIEWER))
     code, message, info, _ = await failure(call)
     assert (code, info.reason) == (grpc.StatusCode.PERMISSION_DENIED, "ROLE_NOT_ALLOWED")
+    assert message.startswith("the role 'viewer' may not call ")
     assert "admin, operator" in message
     code, *_ = await failure(served.task_stub.GetTask(GetTaskRequest(), metadata=token(Role.WORKER)))
     assert code is grpc.StatusCode.PERMISSION_DENIED

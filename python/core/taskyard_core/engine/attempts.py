@@ -73,6 +73,9 @@ def result(c: Cluster, worker: Worker, told: Result) -> Ack:
     if instance.token != told.token or instance.phase != IN_FLIGHT:
         return Ack(told.task_id, told.token, STALE_ATTEMPT)
     instance.duration_ms = told.duration_ms
+    if instance.started_at is None and (told.status == SUCCESS or told.status == FAILED):
+        # It ended before its start was told apart from it.
+        instance.started_at = max(instance.assigned_at or 0, c.now - told.duration_ms)
     if told.metadata_json:
         instance.metadata_json = told.metadata_json
     if told.status == SUCCESS:
@@ -166,9 +169,8 @@ def never_started(c: Cluster, instance: Instance, why: str) -> None:
     instance.requeues += 1
     if instance.requeues >= c.limits.never_started_limit:
         instance.error_kind = FailureKind.NEVER_STARTED.value
-        instance.error_message = (
-            f"{instance.requeues} workers in a row did not start it, the last was {instance.worker_id}: {why}"
-        )
+        last = f"the last time by worker {instance.worker_id}"
+        instance.error_message = f"{instance.requeues} times in a row it was not started, {last}: {why}"
         end(c, instance, FAILED)
         return
     requeue(c, instance, FailureKind.NEVER_STARTED.value, why)
@@ -200,8 +202,6 @@ def end(c: Cluster, instance: Instance, state: int) -> None:
     c.move(instance, state)
     instance.ended_at = c.now
     instance.not_before = None
-    if instance.started_at is None and instance.assigned_at is not None and state == SUCCESS:
-        instance.started_at = max(instance.assigned_at, c.now - instance.duration_ms)
     c.count_end(instance)
     c.forget(instance)
     if instance.run_id:

@@ -58,9 +58,12 @@ def _why_not_now(c: Cluster, instance: Instance) -> Refused | None:
     if total and c.now >= instance.created_at + total:
         message = f"its total timeout of {total} ms since its submission has passed: submit it anew"
         return Refused("TOTAL_TIMEOUT_PASSED", message)
-    run = c.runs.get(instance.run_id)
+    run = c.find_run(instance.run_id)
     if run is not None and run.state == RunState.CANCELLING:
         return Refused("RUN_CANCELLING", "its run is being cancelled: wait until that has ended")
+    if run is not None and instance.id not in run.instance_ids.values():
+        message = "a step before it was retried meanwhile: the step waits for that, and begins anew by itself"
+        return Refused("NOT_ENDED", message)
     return None
 
 
