@@ -38,7 +38,8 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, FleetCalls):
         transport: Replaces gRPC, address and token; for simulations.
 
     Raises:
-        InvalidInput: The address is not `host:port`, or `ca` cannot be read or has no certificate.
+        InvalidInput: The address is not `host:port`, the token has a character that no call can carry, or `ca` cannot
+            be read or has no certificate.
     """
 
     def __init__(

@@ -17,12 +17,13 @@ from google.rpc import error_details_pb2, status_pb2
 from taskyard_client.certificates import BadCertificates, check_certificates, read_certificates
 from taskyard_client.errors import ClientClosed, InvalidInput, TaskyardError, Violation
 from taskyard_client.statuses import error_of
+from taskyard_client.tokens import BadToken, clean_token
 from taskyard_client.transport import Method, Req, Res
 
 MAX_MESSAGE_BYTES = 16 << 20
 """Largest message in either direction."""
 
-_ADDRESS = re.compile(r"^(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%]+\]):(\d{1,5})$")
+_ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%]+\]):([0-9]{1,5})")
 _DETAILS_KEY = "grpc-status-details-bin"
 
 # A restarted scheduler must be found within the waits of calls.py, so reconnects are quick at first. The
@@ -44,21 +45,24 @@ class GrpcTransport:
     """A gRPC channel to one scheduler, opened by the first call.
 
     Args:
-        address: `host:port`; IPv6 as `[::1]:9090`.
-        token: JWT that goes with each call; None for none.
+        address: `host:port`; IPv6 as `[::1]:9090`. White space at its ends does not count.
+        token: JWT that goes with each call; None for none. White space at its ends does not count.
         ca: File with certificates to trust, or its content; makes the channel encrypted. None: plain text.
 
     Raises:
-        InvalidInput: The address is not of that form, or the file cannot be read or has no certificate.
+        InvalidInput: The address is not of that form, the token cannot be sent, or the file cannot be read or has
+            no certificate.
     """
 
     def __init__(self, address: str, token: str | None, *, ca: str | Path | bytes | None = None) -> None:
-        found = _ADDRESS.match(address)
+        address = address.strip()
+        found = _ADDRESS.fullmatch(address)
         if found is None or not 0 < int(found[1]) < 65536:
             say = f"`{address[:200]}` is not host:port; write for example 127.0.0.1:9090"
             raise InvalidInput(say, [Violation("address", say)])
         self._address = address
-        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        bearer = _bearer(token or "")
+        self._metadata = (("authorization", f"Bearer {bearer}"),) if bearer else ()
         self._ca = None if ca is None else _certificates(ca)
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
@@ -115,9 +119,16 @@ class GrpcTransport:
         )
 
     def _error(self, error: grpc.aio.AioRpcError, method: Method[Any, Any]) -> TaskyardError:
-        made = _error_of(error, self._address)
+        made = _error_of(error, self._address, changes=method.changes)
         made.method = str(method)
         return made
+
+
+def _bearer(token: str) -> str:
+    try:
+        return clean_token(token)
+    except BadToken as error:
+        raise InvalidInput(str(error), [Violation("token", str(error))]) from None
 
 
 def _certificates(ca: str | Path | bytes) -> bytes:
@@ -132,7 +143,7 @@ def _certificates(ca: str | Path | bytes) -> bytes:
         raise InvalidInput(say, [Violation("ca", say)]) from error
 
 
-def _error_of(error: grpc.aio.AioRpcError, address: str) -> TaskyardError:
+def _error_of(error: grpc.aio.AioRpcError, address: str, *, changes: bool) -> TaskyardError:
     reason, facts, violations, retry_after = "", {}, [], None
     for detail in _details(error).details:
         kind = detail.TypeName()
@@ -149,6 +160,7 @@ def _error_of(error: grpc.aio.AioRpcError, address: str) -> TaskyardError:
         error.code().name,
         error.details() or "no details",
         address=address,
+        changes=changes,
         reason=reason,
         facts=facts,
         violations=violations,

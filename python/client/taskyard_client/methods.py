@@ -13,9 +13,9 @@ _TASK: Final = "TaskService"
 _WORKFLOW: Final = "WorkflowService"
 _FLEET: Final = "FleetService"
 
-SUBMIT_TASKS = Method(_TASK, "SubmitTasks", tasks.SubmitTasksRequest, tasks.SubmitTasksResponse)
+SUBMIT_TASKS = Method(_TASK, "SubmitTasks", tasks.SubmitTasksRequest, tasks.SubmitTasksResponse, changes=True)
 CREATE_TASK_DEFINITION = Method(
-    _TASK, "CreateTaskDefinition", tasks.CreateTaskDefinitionRequest, tasks.CreateTaskDefinitionResponse
+    _TASK, "CreateTaskDefinition", tasks.CreateTaskDefinitionRequest, tasks.CreateTaskDefinitionResponse, changes=True
 )
 GET_TASK_DEFINITION = Method(
     _TASK, "GetTaskDefinition", tasks.GetTaskDefinitionRequest, tasks.GetTaskDefinitionResponse
@@ -24,28 +24,30 @@ LIST_TASK_DEFINITIONS = Method(
     _TASK, "ListTaskDefinitions", tasks.ListTaskDefinitionsRequest, tasks.ListTaskDefinitionsResponse
 )
 UPDATE_TASK_DEFINITION = Method(
-    _TASK, "UpdateTaskDefinition", tasks.UpdateTaskDefinitionRequest, tasks.UpdateTaskDefinitionResponse
+    _TASK, "UpdateTaskDefinition", tasks.UpdateTaskDefinitionRequest, tasks.UpdateTaskDefinitionResponse, changes=True
 )
 DELETE_TASK_DEFINITION = Method(
-    _TASK, "DeleteTaskDefinition", tasks.DeleteTaskDefinitionRequest, tasks.DeleteTaskDefinitionResponse
+    _TASK, "DeleteTaskDefinition", tasks.DeleteTaskDefinitionRequest, tasks.DeleteTaskDefinitionResponse, changes=True
 )
-TRIGGER_TASK = Method(_TASK, "TriggerTask", tasks.TriggerTaskRequest, tasks.TriggerTaskResponse)
+TRIGGER_TASK = Method(_TASK, "TriggerTask", tasks.TriggerTaskRequest, tasks.TriggerTaskResponse, changes=True)
 GET_TASK = Method(_TASK, "GetTask", tasks.GetTaskRequest, tasks.GetTaskResponse)
 LIST_TASKS = Method(_TASK, "ListTasks", tasks.ListTasksRequest, tasks.ListTasksResponse)
-CANCEL_TASK = Method(_TASK, "CancelTask", tasks.CancelTaskRequest, tasks.CancelTaskResponse)
-RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse)
+CANCEL_TASK = Method(_TASK, "CancelTask", tasks.CancelTaskRequest, tasks.CancelTaskResponse, changes=True)
+RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse, changes=True)
 WATCH_TASKS = Method(_TASK, "WatchTasks", tasks.WatchTasksRequest, tasks.WatchTasksResponse)
 GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
 STREAM_LOGS = Method(_TASK, "StreamLogs", tasks.StreamLogsRequest, tasks.StreamLogsResponse)
 EXPLAIN_TASK = Method(_TASK, "ExplainTask", tasks.ExplainTaskRequest, tasks.ExplainTaskResponse)
 
-APPLY_WORKFLOW = Method(_WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse)
+APPLY_WORKFLOW = Method(
+    _WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse, changes=True
+)
 GET_WORKFLOW = Method(_WORKFLOW, "GetWorkflow", workflows.GetWorkflowRequest, workflows.GetWorkflowResponse)
 LIST_WORKFLOWS = Method(_WORKFLOW, "ListWorkflows", workflows.ListWorkflowsRequest, workflows.ListWorkflowsResponse)
-START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse)
+START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse, changes=True)
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
-CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse)
+CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
 WATCH_RUN = Method(_WORKFLOW, "WatchRun", workflows.WatchRunRequest, workflows.WatchRunResponse)
 
 LIST_WORKERS = Method(_FLEET, "ListWorkers", fleet.ListWorkersRequest, fleet.ListWorkersResponse)

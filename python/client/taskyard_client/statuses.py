@@ -28,6 +28,7 @@ def error_of(
     message: str,
     *,
     address: str,
+    changes: bool = False,
     reason: str = "",
     facts: Mapping[str, str] | None = None,
     violations: Sequence[Violation] = (),
@@ -39,6 +40,7 @@ def error_of(
         code: gRPC's name of the status, for example `UNAVAILABLE`.
         message: What came with it.
         address: Where the call went, for people.
+        changes: The call changes something, so that without an answer it may be done all the same.
         reason: ErrorInfo's reason; empty when there was no ErrorInfo, so the answer is not the scheduler's.
         facts: ErrorInfo's metadata.
         violations: BadRequest's field violations.
@@ -57,7 +59,8 @@ def error_of(
         text = f"{message}: give a good token (TASKYARD_TOKEN; `taskyard token` makes one)"
         return errors.Unauthenticated(text, reason=reason, facts=facts)
     if code == "DEADLINE_EXCEEDED":
-        text = f"no answer from the scheduler at {address} in time: is it overloaded or stopped?"
+        still = " What was asked may still be done." if changes else ""
+        text = f"no answer from the scheduler at {address} in time: is it overloaded or stopped?{still}"
         return errors.DeadlineExceeded(text, reason=reason, facts=facts)
     if code in _PLAIN:
         return _PLAIN[code](message, reason=reason, facts=facts)

@@ -24,12 +24,14 @@ class Method(Generic[Req, Res]):
         name: Its name.
         request: Type of what is sent.
         response: Type of what comes back.
+        changes: Whether it changes something; a read does not.
     """
 
     service: str
     name: str
     request: type[Req]
     response: type[Res]
+    changes: bool = False
 
     @property
     def path(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import pydoc
 import random
 import signal
 import sys
@@ -34,6 +35,13 @@ def test_every_call_of_the_contract_is_there_with_its_types() -> None:
     assert ours == {}
 
 
+def test_a_call_changes_something_just_where_its_request_has_an_id() -> None:
+    for method in (each for each in vars(methods).values() if isinstance(each, Method)):
+        fields = method.request.DESCRIPTOR.fields
+        messages = [method.request.DESCRIPTOR, *(field.message_type for field in fields if field.message_type)]
+        assert method.changes == any("request_id" in each.fields_by_name for each in messages), method
+
+
 def public(kind: type) -> dict[str, inspect.Signature]:
     return {
         name: inspect.signature(member)
@@ -47,6 +55,19 @@ def test_the_sync_client_has_the_same_methods_with_the_same_arguments() -> None:
     assert ours.keys() == theirs.keys()
     for name, signature in theirs.items():
         assert list(ours[name].parameters)[1:] == list(signature.parameters)[1:], name
+
+
+def test_the_sync_client_says_of_each_method_what_it_returns(server: ScriptedServer) -> None:
+    told = {name: str(signature.return_annotation) for name, signature in public(Client).items()}
+    assert [name for name, returns in told.items() if "Async" in returns or "Handle" in returns] == []
+    assert "-> taskyard_client.blocking.BlockingTask" in pydoc.TextDoc().document(Client.submit)
+    returns = inspect.signature(Client.list_tasks).return_annotation
+    assert returns == Iterator[tasks_pb2.TaskInstance]
+    with Client(server.address, "t") as client:
+        task = client.submit("x")
+        assert type(task) is inspect.signature(Client.submit).return_annotation
+        assert isinstance(client.list_tasks(), Iterator)
+        assert isinstance(task.logs(), Iterator)
 
 
 def test_request_ids_are_ordered_by_time_unique_and_reproducible() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import grpc
@@ -154,8 +155,29 @@ async def test_who_cannot_be_served_now_learns_where_more_is_said(reason: str, e
 async def test_silence_ends_at_the_deadline_of_the_client() -> None:
     async with served(timeout=0.2) as (server, client):
         server.script("GetTask", Fault(silent=True))
-        with pytest.raises(ty.DeadlineExceeded, match="no answer"):
+        with pytest.raises(ty.DeadlineExceeded, match="no answer") as caught:
             await client.get_task("x")
+        assert str(caught.value).endswith("is it overloaded or stopped? [TaskService.GetTask]")
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("SubmitTasks", lambda client: client.submit("x")),
+        ("SubmitTasks", lambda client: client.submit_many([new_task("x")])),
+        ("TriggerTask", lambda client: client.trigger("n")),
+        ("CancelTask", lambda client: client.cancel_task("t")),
+        ("RetryTask", lambda client: client.retry_task("t")),
+        ("StartRuns", lambda client: client.start_run("w")),
+        ("CancelRun", lambda client: client.cancel_run("r")),
+        ("DeleteTaskDefinition", lambda client: client.delete_definition("n")),
+    ],
+)
+async def test_of_a_change_without_an_answer_it_is_said_that_it_may_be_done(name: str, call: Any) -> None:
+    async with served(timeout=0.2) as (server, client):
+        server.script(name, *[Fault(silent=True)] * 3)
+        with pytest.raises(ty.DeadlineExceeded, match=r"stopped\? What was asked may still be done\."):
+            await call(client)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +359,30 @@ async def test_fleet() -> None:
 def test_a_bad_address_is_refused_by_name(bad: str) -> None:
     with pytest.raises(ty.InvalidInput, match="host:port"):
         AsyncClient(bad, None)
+
+
+@pytest.mark.parametrize("bad", ["a\nb", "a\tb", "a b", "\x00", "a\x7f", "é", "a\u00a0b", "\udce9"], ids=ascii)
+@pytest.mark.parametrize("make", [AsyncClient, ty.Client])
+def test_a_token_that_no_call_can_carry_is_refused_by_name_and_not_shown(make: Any, bad: str) -> None:
+    with pytest.raises(ty.InvalidInput, match=r"^token: character \d of \d is U\+[0-9A-F]{4}, .* ASCII") as caught:
+        make("127.0.0.1:1", f"{bad}secret")
+    assert [each.field for each in caught.value.violations] == ["token"]
+    assert "secret" not in str(caught.value)
+    assert "taskyard-client" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("token", ["abc\n", " abc", "\tabc\r\n"], ids=ascii)
+async def test_white_space_around_a_token_and_an_address_does_not_count(token: str) -> None:
+    async with ScriptedServer() as server, AsyncClient(f"{server.address}\n", token) as client:
+        await client.cluster_status()
+        assert [call.token for call in server.wire.calls] == ["Bearer abc"]
+
+
+@pytest.mark.parametrize("token", [None, "", " \n"])
+async def test_without_a_token_none_is_sent(token: str | None) -> None:
+    async with ScriptedServer() as server, AsyncClient(server.address, token) as client:
+        await client.cluster_status()
+        assert [call.token for call in server.wire.calls] == [""]
 
 
 @pytest.mark.parametrize("bad", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
