@@ -15,6 +15,7 @@ from taskyard_cli import interrupts
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
+from taskyard_client.tokens import BadToken, clean_token
 
 T = TypeVar("T")
 
@@ -68,17 +69,25 @@ def find_target(address: str | None, token: str | None, ca: str | None, environ:
     The token that `taskyard dev` left goes only to the address that it left: it is nobody else's business.
 
     Raises:
-        CliError: No address is known, or the file that has it is broken.
+        CliError: No address is known, the file that has it is broken, or the token cannot be sent.
     """
     left = _left_by_dev(data_directory(environ) / LEFT_BY_DEV)
-    found = address or environ.get("TASKYARD_ADDRESS") or left.get("address")
+    found = (address or environ.get("TASKYARD_ADDRESS", "")).strip() or left.get("address")
     if not found:
         raise CliError(
             "no scheduler is known: give --address or TASKYARD_ADDRESS, or start one here with `taskyard dev`",
             Exit.NOT_REACHABLE,
         )
     own = left.get("token") if found == left.get("address") else None
-    return Target(found, token or environ.get("TASKYARD_TOKEN") or own, ca or environ.get("TASKYARD_CA") or None)
+    chosen = _sendable(token, "--token") or _sendable(environ.get("TASKYARD_TOKEN"), "TASKYARD_TOKEN") or own
+    return Target(found, chosen, ca or environ.get("TASKYARD_CA") or None)
+
+
+def _sendable(token: str | None, source: str) -> str:
+    try:
+        return clean_token(token or "")
+    except BadToken as error:
+        raise CliError(f"{source}: {error}", Exit.USAGE) from None
 
 
 def _left_by_dev(path: Path) -> dict[str, str]:

@@ -114,9 +114,9 @@ def status(
                     "tasks",
                     f"{found.tasks_live:,} live: {found.tasks_queued:,} queued, {found.tasks_in_flight:,} with workers",
                 ),
-                ("tasks ended", _counts(dict(found.tasks_ended))),
+                ("tasks ended in this term", _counts(dict(found.tasks_ended))),
                 ("runs", f"{found.runs_live:,} live"),
-                ("runs ended", _counts(dict(found.runs_ended))),
+                ("runs ended in this term", _counts(dict(found.runs_ended))),
             ]
         ),
     )

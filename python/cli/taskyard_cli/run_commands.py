@@ -11,6 +11,7 @@ from rich.text import Text
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
@@ -132,8 +133,13 @@ def show_run(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Show one run with its steps."""
-    found = with_client(address, token, ca, lambda client: client.get_run(run_id))
+    """Show one run with its steps and the ids of their tasks."""
+
+    async def work(client: AsyncClient) -> pb.GetRunResponse:
+        async with meant_as_run(client, run_id):
+            return await client.get_run(run_id)
+
+    found = with_client(address, token, ca, work)
     answer(found, output, lambda: _run_page(found))
 
 
@@ -153,4 +159,5 @@ def _run_page(found: pb.GetRunResponse) -> Group:
             ("output", each.output_json),
         ]
     )
-    return Group(top, Text(), table(COLUMNS, (step_row(step) for step in found.steps), empty="no steps"))
+    rows = ((*step_row(step), step.task_id) for step in found.steps)
+    return Group(top, Text(), table((*COLUMNS, "TASK ID"), rows, empty="no steps"))

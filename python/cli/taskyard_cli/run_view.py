@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import aclosing, nullcontext
+from graphlib import TopologicalSorter
 
 from rich.console import Group
 from rich.live import Live
@@ -32,9 +34,10 @@ class RunView:
     def __init__(self) -> None:
         self.run = Run()
         self.steps: dict[str, RunStep] = {}
+        self._places: dict[str, int] = {}
 
     def take(self, change: WatchRunResponse) -> list[RunStep]:
-        """Takes a change in and returns the steps that are otherwise than before."""
+        """Takes a change in and returns the steps that are otherwise than before, causes before their effects."""
         self.run = change.run
         news = []
         for step in change.steps:
@@ -42,7 +45,14 @@ class RunView:
             if known is None or (known.status, known.attempt) != (step.status, step.attempt):
                 news.append(step)
             self.steps[step.step_id] = step
-        return news
+        return self._in_order(news)
+
+    def _in_order(self, news: list[RunStep]) -> list[RunStep]:
+        """Returns steps by their end, those that have not ended last; together, as the graph has them."""
+        if len(news) > 1 and len(self._places) < len(self.steps):
+            graph = {step_id: step.needs for step_id, step in self.steps.items()}
+            self._places = {step_id: place for place, step_id in enumerate(TopologicalSorter(graph).static_order())}
+        return sorted(news, key=lambda step: (_ended(step), self._places.get(step.step_id, 0)))
 
     def __rich__(self) -> Group:
         return Group(self._bar(), table(COLUMNS, (step_row(step) for step in self._shown()), empty=""))
@@ -62,6 +72,10 @@ class RunView:
             return list(self.steps.values())
         latest = list(self.steps.values())[::-1]
         return sorted(latest, key=lambda step: _FIRST.get(step.status, 9))[:ROWS]
+
+
+def _ended(step: RunStep) -> float:
+    return step.end_time.ToNanoseconds() if step.HasField("end_time") else math.inf
 
 
 COLUMNS = ("STEP", "TYPE", "STATUS", "ATTEMPT", "WORKER", "TOOK", "ERROR")

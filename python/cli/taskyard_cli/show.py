@@ -24,6 +24,8 @@ _COLOURS = {
     "TIMEOUT": "red", "UNHEALTHY": "red", "CANCELLED": "yellow", "CANCELLING": "yellow", "DRAINING": "yellow",
     "SKIPPED": "dim", "PENDING": "dim", "EXPECTED": "dim",
 }  # fmt: skip
+_WHOLE = frozenset({"ID", "TASK ID"})
+"""Heads of columns that are never cut into lines, since what is in them is copied."""
 _WIDE = 10_000
 """Columns where nobody looks at a terminal: nothing is cut or wrapped."""
 
@@ -101,7 +103,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) 
         return Text(empty)
     for at, column in enumerate(columns):
         numeric = all(isinstance(row[at], int | float) for row in listed)
-        made.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        made.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=column in _WHOLE)
     for row in listed:
         made.add_row(*(_cell(value) for value in row))
     return made

@@ -12,6 +12,7 @@ from rich.text import Text
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.show import (
     err,
@@ -87,8 +88,9 @@ def show_task(
     """Show one task with its attempts."""
 
     async def work(client: AsyncClient) -> tuple[pb.GetTaskResponse, str]:
-        found = await client.get_task(task_id)
-        return found, "" if output is Output.JSON else (await client.explain(task_id)).summary
+        async with meant_as_task(client, task_id):
+            found = await client.get_task(task_id)
+            return found, "" if output is Output.JSON else (await client.explain(task_id)).summary
 
     found, summary = with_client(address, token, ca, work)
     answer(found, output, lambda: _task_page(found, summary))
@@ -149,14 +151,15 @@ def logs(
 
     async def work(client: AsyncClient) -> None:
         shown = 0
-        async for line in client.logs(task_id, attempt=attempt or 0, follow=follow):
-            if output is Output.JSON:
-                print_json(line)
-                continue
-            if follow and line.attempt != shown and (shown or line.attempt > 1):
-                err().print(Text(f"--- attempt {line.attempt} ---", style="dim"))
-            shown = line.attempt
-            _print_line(console.is_terminal, line)
+        async with meant_as_task(client, task_id):
+            async for line in client.logs(task_id, attempt=attempt or 0, follow=follow):
+                if output is Output.JSON:
+                    print_json(line)
+                    continue
+                if follow and line.attempt != shown and (shown or line.attempt > 1):
+                    err().print(Text(f"--- attempt {line.attempt} ---", style="dim"))
+                shown = line.attempt
+                _print_line(console.is_terminal, line)
 
     with_client(address, token, ca, work)
 
@@ -205,7 +208,8 @@ def retry(
 
     async def work(client: AsyncClient) -> None:
         for each in ids:
-            out().print(Text(f"{each} {status_word(await client.retry_task(each))}"))
+            async with meant_as_task(client, each):
+                out().print(Text(f"{each} {status_word(await client.retry_task(each))}"))
 
     with_client(address, token, ca, work)
 
@@ -218,7 +222,12 @@ def explain(
     ca: Ca = None,
 ) -> None:
     """Say why a task is where it is."""
-    found = with_client(address, token, ca, lambda client: client.explain(task_id))
+
+    async def work(client: AsyncClient) -> pb.ExplainTaskResponse:
+        async with meant_as_task(client, task_id):
+            return await client.explain(task_id)
+
+    found = with_client(address, token, ca, work)
     answer(found, output, lambda: _explanation(found))
 
 

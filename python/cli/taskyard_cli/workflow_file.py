@@ -20,6 +20,11 @@ from taskyard_cli.workflow_shape import INPUT_KEYS, fields_of, holds_json, is_ma
 from taskyard_cli.yaml_source import Document, Path, read_yaml
 from taskyard_client import Violation
 
+_FILE_KEYS = {field.name: key_of(field) for field in WorkflowStep.DESCRIPTOR.fields if field.name != key_of(field)}
+"""Fields of a step that a file calls otherwise, and how."""
+
+_HEAD = re.compile(r"\w+")
+
 
 def read_workflow(file: str, data: bytes | None = None) -> tuple[Workflow, Document]:
     """Reads a workflow file.
@@ -122,22 +127,29 @@ class _Builder:
 
 def located(document: Document, violations: Sequence[Violation]) -> BadFile:
     """Returns what the scheduler says of a workflow as problems of the file."""
-    problems = [
-        Problem(document.mark(_find(document.value, each.field)), each.field, each.description) for each in violations
-    ]
-    return BadFile(document.file, problems)
+    return BadFile(document.file, [_problem(document, each) for each in violations])
 
 
-def _find(value: Any, field: str) -> Path:
-    """Returns the path in the file of a field of the contract, as far as it can be followed."""
-    rest, path = field.removeprefix("workflow."), ()
-    found: Path = path
+def _problem(document: Document, violation: Violation) -> Problem:
+    path, rest, value = _find(document.value, violation.field)
+    head = None if isinstance(value, list) else _HEAD.match(rest)
+    if head is not None:  # a field that the file does not have
+        key = _FILE_KEYS.get(head[0], head[0].removesuffix("_json"))
+        rest = key + rest[head.end() :]
+    joint = "." if path and rest and rest[0] != "[" else ""
+    return Problem(document.mark(path), field_name(document, path) + joint + rest, violation.description)
+
+
+def _find(value: Any, field: str) -> tuple[Path, str, Any]:
+    """Returns the path in the file of a field of the contract as far as it goes, the rest of it, and what is there."""
+    rest = field.removeprefix("workflow.")
+    found: Path = ()
     while rest:
-        part, value, rest = _step(value, rest)
+        part, below, left = _step(value, rest)
         if part is None:
             break
-        found = (*found, part)
-    return found
+        found, value, rest = (*found, part), below, left
+    return found, rest, value
 
 
 def _step(value: Any, rest: str) -> tuple[str | int | None, Any, str]:
@@ -153,8 +165,8 @@ def _step(value: Any, rest: str) -> tuple[str | int | None, Any, str]:
         return at, value[at], rest[len(labels[at]) :].lstrip(".")
     if not isinstance(value, dict):
         return None, None, ""
-    keys = {**{key: key for key in value}, **{f"{key}_json": key for key in value}}
-    keys |= {name: key for name, key in {"task_type": "type", "task_name": "task"}.items() if key in value}
+    keys = {**{f"{key}_json": key for key in value}, **{key: key for key in value}}
+    keys |= {name: key for name, key in _FILE_KEYS.items() if key in value and name not in value}
     fitting_keys = [name for name in keys if _begins(rest, name)]
     if not fitting_keys:
         return None, None, ""

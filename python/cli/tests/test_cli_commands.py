@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from cli_served import Cli, Served
 from google.protobuf.json_format import Parse
 from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Console
+from scripted_faults import Fault
 
 from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_cli.exits import Exit
+from taskyard_cli.run_view import RunView
+from taskyard_cli.show import table
 
 Golden = Callable[[str, str], None]
 Status = tasks_pb2.TaskStatus
@@ -245,6 +252,53 @@ def test_cancel_finds_out_what_an_id_is(at: Cli, furnished: Served) -> None:
     )
 
 
+@pytest.mark.parametrize("command", [("explain",), ("logs",), ("logs", "-f"), ("retry",), ("task", "show")])
+def test_a_run_where_a_task_was_meant_is_called_one(command: tuple[str, ...], at: Cli, furnished: Served) -> None:
+    shown = at(*command, "run-a")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (
+        Exit.NOT_FOUND, "", "error: run-a is a run and no task: `taskyard runs show run-a` has its tasks' ids\n"
+    )  # fmt: skip
+    assert at(*command, "nobody").stderr == "error: there is no task nobody\n"
+    asked = len(furnished.wire.named("GetRun"))
+    at(*command, "task-a")
+    assert len(furnished.wire.named("GetRun")) == asked == 2
+
+
+def test_a_task_where_a_run_was_meant_is_called_one(at: Cli, furnished: Served) -> None:
+    shown = at("runs", "show", "task-a")
+    assert shown.exit_code == Exit.NOT_FOUND
+    assert shown.stderr == (
+        "error: task-a is a task and no run: `taskyard task show task-a` shows it, "
+        "and `taskyard runs show run-a` the run that it is a step of\n"
+    )
+    alone = "error: task-b is a task and no run: `taskyard task show task-b` shows it\n"
+    assert at("runs", "show", "task-b").stderr == alone
+    assert at("runs", "show", "nobody").stderr == "error: there is no run nobody\n"
+
+
+def test_what_an_id_is_else_is_no_worse_told_when_nobody_answers(at: Cli, furnished: Served) -> None:
+    furnished.server.script("GetRun", Fault(grpc.StatusCode.PERMISSION_DENIED, "may not", "ROLE"))
+    shown = at("explain", "run-a")
+    assert (shown.exit_code, shown.stderr) == (Exit.NOT_FOUND, "error: there is no task run-a\n")
+
+
+@pytest.mark.usefixtures("furnished")
+def test_from_a_failed_step_one_comes_to_its_task(at: Cli) -> None:
+    lines = at("runs", "show", "run-a").stdout.splitlines()
+    heads, *rows = lines[lines.index("") + 1 :]
+    assert heads.endswith("TASK ID")
+    assert [row.split()[-1] for row in rows] == ["task-a", "task-c"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_an_id_is_never_cut_into_lines(width: int) -> None:
+    some_id = "01890a5d-ac96-774b-bcce-b302099a8057"
+    console = Console(width=width, file=io.StringIO(), record=True)
+    for head in ("ID", "TASK ID"):
+        console.print(table(("STEP", head, "ERROR"), [("a" * 30, some_id, "long words " * 9)], empty=""))
+    assert console.export_text().count(some_id) == 2
+
+
 def test_retry(at: Cli, furnished: Served) -> None:
     assert at("retry", "task-a").stdout == "task-a QUEUED\n"
     assert at("retry", "task-a").exit_code == Exit.REFUSED
@@ -290,6 +344,25 @@ def test_run_and_wait_tells_each_step(at: Cli, served: Served) -> None:
     lines = shown.stderr.splitlines()
     assert lines[-1] == "step join SUCCESS, on w-1, in 1.5 s"
     assert "step fetch SUCCESS, on w-0, in 1.5 s" in lines
+
+
+def test_what_ends_together_is_told_with_causes_before_effects() -> None:
+    def step(step_id: str, status: Any, ended: float | None, *needs: str) -> workflows_pb2.RunStep:
+        end = None if ended is None else time_at(ended)
+        return workflows_pb2.RunStep(step_id=step_id, status=status, end_time=end, needs=needs)
+
+    failed, skipped, queued = Status.TASK_STATUS_FAILED, Status.TASK_STATUS_SKIPPED, Status.TASK_STATUS_QUEUED
+    steps = [
+        step("after", queued, None, "good"), step("z", skipped, 2, "y"), step("y", skipped, 2, "bad"),
+        step("bad", failed, 2), step("good", Status.TASK_STATUS_SUCCESS, 1), step("a", skipped, 2, "z", "y"),
+    ]  # fmt: skip
+    for frame in itertools.permutations(steps):
+        told = [each.step_id for each in RunView().take(workflows_pb2.WatchRunResponse(steps=frame))]
+        assert told == ["good", "bad", "y", "z", "a", "after"]
+    view = RunView()
+    view.take(workflows_pb2.WatchRunResponse(steps=[step(each.step_id, queued, None, *each.needs) for each in steps]))
+    told = [each.step_id for each in view.take(workflows_pb2.WatchRunResponse(steps=steps[1:4]))]
+    assert told == ["bad", "y", "z"]
 
 
 def test_run_and_wait_for_one_that_fails(at: Cli, served: Served) -> None:
@@ -340,9 +413,6 @@ def test_no_file_is_sent_when_one_is_bad(at: Cli, served: Served, tmp_path: Path
 
 
 def test_what_the_scheduler_refuses_is_shown_in_the_file(at: Cli, served: Served, tmp_path: Path) -> None:
-    import grpc
-    from scripted_faults import Fault
-
     file = tmp_path / "w.yaml"
     file.write_text("name: w\nsteps:\n  - id: a\n    type: x\n    needs: [b]\n")
     fault = Fault(

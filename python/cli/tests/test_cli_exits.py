@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import taskyard_client as ty
 from taskyard_cli import fleet_commands, services
 from taskyard_cli.connection import find_target
-from taskyard_cli.exits import Exit, exit_of
+from taskyard_cli.exits import CliError, Exit, exit_of
 from taskyard_cli.main import build
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -239,6 +239,40 @@ def test_the_token_is_sent(at: Cli, served: Served) -> None:
     at("tasks")
     at("tasks", "--token", "other")
     assert [call.token for call in served.wire.calls] == ["Bearer t", "Bearer other"]
+
+
+UNFIT = ["a\nb", "a\tb", "a b", "a\x01b", "\x7f", "é", "a\u2028b", "\udce9"]
+
+
+@pytest.mark.parametrize("bad", UNFIT, ids=ascii)
+def test_a_token_that_no_call_can_carry_is_refused_by_name_and_not_shown(
+    bad: str, at: Cli, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = next(at for at, each in enumerate(bad) if not "!" <= each <= "~")
+    says = f"character {place + 1} of {len(bad)} is U+{ord(bad[place]):04X}, and a token has only letters"
+    option = at("status", "--token", bad)
+    assert option.exit_code == Exit.USAGE
+    assert option.stderr.startswith(f"error: --token: {says}")
+    # What is in the environment does not matter where an option says otherwise.
+    with pytest.raises(CliError, match=r"^TASKYARD_TOKEN: character") as caught:
+        find_target("a:1", None, None, {"TASKYARD_TOKEN": bad})
+    assert caught.value.code == Exit.USAGE
+    assert find_target("a:1", "mine", None, {"TASKYARD_TOKEN": bad}).token == "mine"
+    assert served.wire.calls == []
+
+
+@pytest.mark.parametrize("around", ["{}\n", "\n{}", " {}\t", "{}\r\n"], ids=ascii)
+def test_white_space_around_a_token_or_an_address_does_not_count(
+    around: str, at: Cli, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert at("tasks", "--token", around.format("one")).exit_code == 0
+    assert at("tasks", "--address", around.format(served.server.address)).exit_code == 0
+    monkeypatch.setenv("TASKYARD_TOKEN", around.format("two"))
+    monkeypatch.setenv("TASKYARD_ADDRESS", around.format(served.server.address))
+    assert at("tasks").exit_code == 0
+    assert [call.token for call in served.wire.calls] == ["Bearer one", "Bearer t", "Bearer two"]
+    left = {"TASKYARD_TOKEN": around.format(""), "TASKYARD_ADDRESS": "a:1"}
+    assert find_target(None, None, None, left).token is None
 
 
 def test_token_signs_what_the_scheduler_verifies(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

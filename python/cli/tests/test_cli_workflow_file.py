@@ -19,6 +19,7 @@ from taskyard.v1.workflows_pb2 import TriggerRule, Workflow, WorkflowInput, Work
 from taskyard_cli.problems import BadFile
 from taskyard_cli.workflow_file import located, read_workflow
 from taskyard_cli.workflow_rules import workflow_schema
+from taskyard_cli.workflow_shape import fields_of, key_of
 from taskyard_cli.workflow_yaml import workflow_yaml
 from taskyard_client import Violation
 
@@ -204,24 +205,46 @@ def test_a_file_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "place"),
+    ("field", "place", "named"),
     [
-        ("steps.join.input.list[4].deep", "27:35"),
-        ("steps.join.input_json", "25:5"),
-        ("steps[0].retry.max_attempts", "15:13"),
-        ("steps.fetch.params.command", "12:14"),
-        ("steps.join.task_name", "21:5"),
-        ("steps.join.needs", "22:5"),
-        ("inputs.where.default_json", "7:11"),
-        ("output_json.report", "28:10"),
-        ("workflow.name", "2:1"),
-        ("steps.no-such.id", "9:1"),
-        ("what.ever", "2:1"),
+        ("steps.join.input.list[4].deep", "27:35", "steps.join.input.list[4].deep"),
+        ("steps.join.input_json", "25:5", "steps.join.input"),
+        ("workflow.steps[1].input_json.text", "26:7", "steps.join.input.text"),
+        ("workflow.steps[0].input_json", "10:5", "steps.fetch.input"),
+        ("steps[0].retry.max_attempts", "15:13", "steps.fetch.retry.max_attempts"),
+        ("steps.fetch.params.command", "12:14", "steps.fetch.params.command"),
+        ("steps.join.task_name", "21:5", "steps.join.task"),
+        ("steps.join.task_type", "20:5", "steps.join.type"),
+        ("steps.join.needs", "22:5", "steps.join.needs"),
+        ("steps.join.needs[0]", "22:13", "steps.join.needs[0]"),
+        ("inputs.where.default_json", "7:11", "inputs.where.default"),
+        ("inputs[1].name", "4:1", "inputs[1].name"),
+        ("output_json.report", "28:10", "output.report"),
+        ("workflow.name", "2:1", "name"),
+        ("steps.no-such.id", "9:1", "steps.no-such.id"),
+        ("steps.input_json.id", "9:1", "steps.input_json.id"),
+        ("what.ever", "2:1", "what.ever"),
     ],
 )
-def test_what_the_scheduler_says_is_found_in_the_file(field: str, place: str) -> None:
+def test_what_the_scheduler_says_is_found_in_the_file_and_has_its_names(field: str, place: str, named: str) -> None:
     _, document = read_workflow("f.yaml", WHOLE.encode())
-    assert str(located(document, [Violation(field, "is bad")])) == f"f.yaml:{place}: {field}: is bad"
+    assert str(located(document, [Violation(field, "is bad")])) == f"f.yaml:{place}: {named}: is bad"
+
+
+def test_no_field_of_the_contract_is_named_that_a_file_calls_otherwise() -> None:
+    text = "name: w\nsteps: [{id: a}]\n"
+    _, document = read_workflow("f.yaml", text.encode())
+    for path, message in (("workflow", Workflow), ("workflow.steps[0]", WorkflowStep)):
+        for field in fields_of(message.DESCRIPTOR):
+            told = str(located(document, [Violation(f"{path}.{field.name}", "x")]))
+            assert told.endswith(f"{'steps.a.' if message is WorkflowStep else ' '}{key_of(field)}: x"), told
+
+
+def test_an_input_whose_name_another_only_lengthens_is_found_itself() -> None:
+    text = "name: w\nsteps:\n  - id: a\n    type: x\n    input:\n      b: 1\n      b_json: 2\n"
+    _, document = read_workflow("f.yaml", text.encode())
+    told = str(located(document, [Violation("steps[0].input_json.b_json", "x")]))
+    assert told == "f.yaml:7:7: steps.a.input.b_json: x"
 
 
 def test_the_schema_is_that_of_the_contract() -> None:
