@@ -32,6 +32,7 @@ from taskyard_scheduler.services.workers import WorkerService
 from taskyard_scheduler.services.workflows import WorkflowService
 from taskyard_scheduler.settings import SchedulerSettings
 from taskyard_scheduler.store import open_store
+from taskyard_scheduler.store.open import shown
 from taskyard_scheduler.store.port import Store, StoreError
 from taskyard_service.access import contract_access
 from taskyard_service.health import Health
@@ -108,12 +109,14 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
     adopt_stdlib(log)
     for sentence in unknown_variables(os.environ, [SchedulerSettings]):
         log.debug("a variable that no setting of the scheduler has", variable=sentence)
+    if risk := settings.exclusive_risk():
+        log.warning("the lease is short for exclusive tasks", reason=risk)
     try:
         settings.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         store = open_store(settings.database_url(), synchronous=settings.synchronous)
         await store.open()
     except (StoreError, OSError, ValueError) as error:
-        log.error("cannot start", error=str(error), database=_shown(settings.database_url()))
+        log.error("cannot start", error=str(error), database=shown(settings.database_url()))
         return EXIT_CANNOT_START
     try:
         return await _serve(settings, verifier, store, name, log)
@@ -234,9 +237,3 @@ def announce(settings: SchedulerSettings, name: str, grpc_port: int, http_port: 
     part = path.with_suffix(".part")
     part.write_text(json.dumps(told))
     Path(part).replace(path)
-
-
-def _shown(url: str) -> str:
-    """Returns a database address without its password."""
-    head, at, tail = url.rpartition("@")
-    return f"{head.rsplit(':', 1)[0]}:***{at}{tail}" if at else url

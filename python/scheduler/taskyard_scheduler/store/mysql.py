@@ -63,7 +63,7 @@ class MysqlDialect(Dialect):
         """Connects to nothing yet."""
         self.writer = self._writer = MysqlWriter()
         self._engine = mysql_engine(url, ANSWER_TIMEOUT_S)
-        self._where = url.render_as_string(hide_password=True)
+        self._where = url.set(query={}).render_as_string(hide_password=True)
         self._migration_lock = lock_name(url, "schema")
 
     @override
@@ -129,6 +129,8 @@ def mysql_engine(url: URL, answer_timeout_s: float) -> Engine:
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",
         connect_args={
+            # As bytes, since the driver takes text for Latin-1 and tells the first letter that is none.
+            "password": (url.password or "").encode(),
             "charset": "utf8mb4",
             "connect_timeout": CONNECT_TIMEOUT_S,
             "read_timeout": answer_timeout_s,

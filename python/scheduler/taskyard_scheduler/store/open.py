@@ -25,7 +25,7 @@ def open_store(url: str, *, synchronous: Synchronous = "FULL") -> Store:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # its text may have a part of the password, read as a port
         raise StoreError(f"the database URL cannot be read; write {FORMS}") from None
     kind = parsed.get_backend_name()
     if kind == "sqlite":
@@ -33,11 +33,23 @@ def open_store(url: str, *, synchronous: Synchronous = "FULL") -> Store:
     if kind in ("mysql", "mariadb"):
         if not parsed.database:
             raise StoreError(f"the database URL names a server only: name the database; write {FORMS}")
+        if not parsed.query.keys().isdisjoint(("password", "passwd")):
+            raise StoreError(
+                f"the password may not stand behind the ? of the database URL, where it shows; write {FORMS}"
+            )
         # Here, since SQLite, which most start with, needs neither the driver nor SQLAlchemy's dialect of it.
         from taskyard_scheduler.store.mysql import mysql_store
 
         return mysql_store(parsed)
     raise StoreError(f"there is no store for {kind!r} databases; write {FORMS}")
+
+
+def shown(url: str) -> str:
+    """Returns a database's address for people: without its password, and nothing of one that cannot be read."""
+    try:
+        return make_url(url).set(query={}).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return "(cannot be read)"
 
 
 def _path_of(url: URL) -> Path:
