@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 import typer
@@ -78,6 +79,24 @@ def test_every_command_exists_with_its_options(page: Path) -> None:
 )
 def test_a_wrong_command_is_found(command: str, found: str) -> None:
     assert wrong(command, typer.main.get_command(build())) == found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_variable_is_one_that_is_read(page: Path) -> None:
+    settings = (ROOT / "docs/configuration.md").read_text()
+    known = {*re.findall(r"^\| `(TASKYARD_\w+)`", settings, re.MULTILINE), "TASKYARD_CA"}
+    assert len(known) > 20
+    assert set(re.findall(r"\bTASKYARD_[A-Z_]+", page.read_text())) - known == set()
+
+
+def test_the_address_of_a_database_has_the_password_that_its_user_was_made_with() -> None:
+    text = (ROOT / "docs/production.md").read_text()
+    ((user, password),) = re.findall(r"CREATE USER '(\w+)'@'%' IDENTIFIED BY '([^']+)'", text)
+    ((address,),) = [re.findall(r"TASKYARD_DATABASE='([^']+)'", text)]
+    found = urlsplit(address)
+    assert (unquote(found.username or ""), unquote(found.password or "")) == (user, password)
+    assert f"CREATE DATABASE {found.path.strip('/')} " in text
+    assert quote(password, safe="") != password
 
 
 def codes_of(message: str) -> set[str]:

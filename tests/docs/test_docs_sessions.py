@@ -1,4 +1,4 @@
-"""What the tutorial and the README tell a reader to do is done here, with what they say that it prints."""
+"""What pages tell a reader to do is done here, in order, with what they say that it prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docs.session import Session, Unlike
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("page", "least"), [("docs/tutorial.md", 12), ("README.md", 2)])
+@pytest.mark.parametrize(("page", "least"), [("docs/tutorial.md", 12), ("README.md", 2), ("docs/production.md", 3)])
 async def test_a_page_does_what_it_says(page: str, least: int, tmp_path: Path) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()
