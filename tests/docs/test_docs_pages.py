@@ -14,9 +14,14 @@ import pytest
 import typer
 
 from docs.pages import PAGES, ROOT, blocks, without_blocks
+from taskyard.v1.workflows_pb2 import Workflow, WorkflowStep
 from taskyard_cli.exits import Exit
 from taskyard_cli.main import build
 from taskyard_core.retry import FailureKind
+from taskyard_core.violations import InvalidInput
+from taskyard_scheduler.ingress.workflows import read_workflow
+from taskyard_worker.errors import NonRetryable
+from taskyard_worker.verdict import failure_text, output_text
 
 CODES = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
 
@@ -124,6 +129,24 @@ def test_every_kind_of_failure_is_explained() -> None:
     listed = first_cells("troubleshooting.md", "Why did it fail?")
     assert listed == codes_of("TaskError")
     assert {kind.value for kind in FailureKind} <= listed
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), "\ud800"], ids=["NaN", "an object", "half a character"])
+def test_an_output_that_is_no_json_fails_as_its_row_says(value: object, request: pytest.FixtureRequest) -> None:
+    with pytest.raises(NonRetryable) as caught:
+        output_text(value)
+    _, kind = failure_text(caught.value)
+    rows = [line for line in (ROOT / "docs/troubleshooting.md").read_text().splitlines() if "JSON cannot hold" in line]
+    assert [kind in row.split("|")[1] for row in rows] == [True]
+    assert request.node.callspec.id in rows[0]
+
+
+def test_a_secret_in_a_template_is_refused_as_the_page_says() -> None:
+    step = WorkflowStep(id="a", task_type="x", params={"p": "${secret:name}"})
+    with pytest.raises(InvalidInput, match="keeps no secrets"):
+        read_workflow("t", Workflow(name="w", steps=[step]), {})
+    (row,) = [line for line in (ROOT / "docs/concepts.md").read_text().splitlines() if "`${secret:name}`" in line]
+    assert "`taskyard workflow apply` refuses it" in row
 
 
 def test_every_failure_says_whether_it_is_retried() -> None:
