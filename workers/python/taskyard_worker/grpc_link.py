@@ -6,7 +6,8 @@ Not the conversation itself: that is `session`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, TypeVar
 
@@ -101,10 +102,11 @@ class GrpcLink:
         self, method: str, call: Callable[..., Awaitable[Answer]], request: object, timeout: float
     ) -> Answer:
         async def once(limit: float) -> Answer:
-            try:
-                return await call(request, timeout=limit, metadata=self._metadata)
-            except grpc.aio.AioRpcError as error:
-                raise link_error(error) from error
+            with own_cancellation():
+                try:
+                    return await call(request, timeout=limit, metadata=self._metadata)
+                except grpc.aio.AioRpcError as error:
+                    raise link_error(error) from error
 
         return await with_retries(method, once, timeout, self._random)
 
@@ -118,27 +120,29 @@ class GrpcStream:
 
     async def send(self, frame: AssignTaskRequest) -> None:
         """Send a frame; returns when the transport has taken it."""
-        try:
-            await self._call.write(frame)
-        except grpc.aio.AioRpcError as error:
-            raise link_error(error) from error
-        except asyncio.InvalidStateError as error:
-            raise LinkError("UNAVAILABLE", "", "the stream has ended") from error
-        except asyncio.CancelledError as error:
-            if not self._closed_by_us():
-                raise
-            raise LinkError("CANCELLED", "", "the stream was closed") from error
+        with own_cancellation():
+            try:
+                await self._call.write(frame)
+            except grpc.aio.AioRpcError as error:
+                raise link_error(error) from error
+            except asyncio.InvalidStateError as error:
+                raise LinkError("UNAVAILABLE", "", "the stream has ended") from error
+            except asyncio.CancelledError as error:
+                if not self._closed:
+                    raise
+                raise LinkError("CANCELLED", "", "the stream was closed") from error
 
     async def receive(self) -> AssignTaskResponse | None:
         """Return the next frame, or None at a clean end."""
-        try:
-            frame = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise link_error(error) from error
-        except asyncio.CancelledError:
-            if not self._closed_by_us():
-                raise
-            return None
+        with own_cancellation():
+            try:
+                frame = await self._call.read()
+            except grpc.aio.AioRpcError as error:
+                raise link_error(error) from error
+            except asyncio.CancelledError:
+                if not self._closed:
+                    raise
+                return None
         return frame if isinstance(frame, AssignTaskResponse) else None
 
     async def close(self) -> None:
@@ -146,10 +150,25 @@ class GrpcStream:
         self._closed = True
         self._call.cancel()
 
-    def _closed_by_us(self) -> bool:
-        """Tell whether a CancelledError means the call that we closed, not the task that waits for it."""
-        task = asyncio.current_task()
-        return self._closed and (task is None or not task.cancelling())
+
+@contextmanager
+def own_cancellation() -> Iterator[None]:
+    """Let a cancellation of the task that comes inside leave as one, whatever a call makes of it.
+
+    gRPC awaits tasks of its own, which take the cancellation for theirs: when the call ends in the same moment, its end
+    is all that is left of it.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    lost: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        lost = error
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError from lost
+    if lost is not None:
+        raise lost
 
 
 def link_error(error: grpc.aio.AioRpcError) -> LinkError:

@@ -111,7 +111,7 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
         return {"output": output_text(call(handler.invoke, attempt))}
     except LoadError as error:
         return {"error": str(error), "kind": NonRetryable.kind}
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
+    except BaseException as error:  # whatever it is, the worker is told
         if attempt.stopping:
             return {"stopped": True}
         if not isinstance(error, NonRetryable):

@@ -81,7 +81,9 @@ def load_module(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise LoadError(f"there is no module {name!r}; is its folder on the import path?") from error
         raise LoadError(f"module {name!r} cannot be loaded: {_fault(error, Path.cwd())}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise  # Ctrl-C while it loads
+    except BaseException as error:
         raise LoadError(f"module {name!r} cannot be loaded: {_fault(error, Path.cwd())}") from error
 
 
@@ -99,7 +101,9 @@ def load_file(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise  # Ctrl-C while it loads
+    except BaseException as error:
         del sys.modules[name]
         raise LoadError(f"{path} cannot be loaded: {_fault(error, path.parent)}") from error
     return module

@@ -6,16 +6,26 @@ Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 Body = Callable[[], Coroutine[Any, Any, None]]
 
+CANCEL_AGAIN_S = 0.5
+"""How long a cancelled loop may take to end before it is cancelled again."""
+CANCELS = 5
+"""How often, before it is left."""
+
 
 class Loops:
-    """Runs loops side by side until the first of them ends, then cancels the others."""
+    """Runs loops side by side until the first of them ends, then cancels the others.
 
-    def __init__(self) -> None:
+    Args:
+        again_s: How long a cancelled loop may take to end before it is cancelled again, in seconds.
+    """
+
+    def __init__(self, again_s: float = CANCEL_AGAIN_S) -> None:
+        self._again_s = again_s
         self._bodies: dict[str, Body] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._old: list[asyncio.Task[None]] = []
@@ -42,7 +52,7 @@ class Loops:
             while not (ended := await self._wait()):
                 self._changed.clear()
         finally:
-            await self._cancel()
+            await end((*self._old, *self._tasks.values()), self._again_s, CANCELS)
         for task in ended:
             task.result()
 
@@ -57,8 +67,20 @@ class Loops:
             changed.cancel()
         return [task for task in self._tasks.values() if task.done()]
 
-    async def _cancel(self) -> None:
-        tasks = [*self._old, *self._tasks.values()]
-        for task in tasks:
+
+async def end(tasks: Iterable[asyncio.Task[Any]], again_s: float, times: int) -> set[asyncio.Task[Any]]:
+    """Cancel tasks until they end: a cancellation may get lost in what they await. Return those that go on.
+
+    Args:
+        tasks: The tasks, none of them the caller's.
+        again_s: How long they may take before they are cancelled again, in seconds.
+        times: How often they are cancelled.
+    """
+    left = {task for task in tasks if not task.done()}
+    for _ in range(times):
+        if not left:
+            break
+        for task in left:
             task.cancel()
-        await asyncio.wait(tasks)
+        _, left = await asyncio.wait(left, timeout=again_s)
+    return left

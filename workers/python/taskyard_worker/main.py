@@ -30,9 +30,14 @@ from taskyard_worker.errors import (
 )
 from taskyard_worker.loader import load_tasks
 from taskyard_worker.logs import Logger, json_logger
+from taskyard_worker.loops import end
 from taskyard_worker.settings import SettingsError, WorkerSettings, load, parse_labels
 from taskyard_worker.verdict import describe
 from taskyard_worker.worker import Offer, Worker
+
+END_AGAIN_S = 0.5
+"""How long what is left at the end may take before it is cancelled again."""
+END_CANCELS = 3
 
 EXIT_USAGE = 2
 EXIT_FAULT = 70
@@ -67,16 +72,57 @@ def main(argv: Sequence[str] | None = None) -> int:
             load_tasks(source)
         only = tuple(arguments.only) if arguments.only else None
         worker = Worker(settings, Offer(builtin=not arguments.no_builtin, only=only), os.environ, log)
-        return run(worker, log)
     except WorkerError as error:
-        print(f"taskyard worker: {error}", file=sys.stderr)  # noqa: T201 - the last word, to a person
-        return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_FAULT)
+        return refused(error)
+    return run(worker, log)
+
+
+def refused(error: WorkerError) -> int:
+    """Say why there is no worker, or no more; return the exit code."""
+    print(f"taskyard worker: {error}", file=sys.stderr)  # noqa: T201 - the last word, to a person
+    return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_FAULT)
 
 
 def run(worker: Worker, log: Logger) -> int:
-    """Run the worker on an event loop of its own; return the exit code. Raises WorkerError."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(until_signalled(worker, log))
+    """Run the worker on an event loop of its own; return the exit code."""
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
+        code = run_on(runner.get_loop(), worker, log)
+    except WorkerError as error:
+        code = refused(error)
+    except BaseException:
+        runner.close()
+        raise
+    close(runner, code, log)
+    return code
+
+
+def run_on(loop: asyncio.AbstractEventLoop, worker: Worker, log: Logger) -> int:
+    """Run the worker to its end; return the exit code. Raises WorkerError.
+
+    An event loop stops when one of its tasks raises KeyboardInterrupt or SystemExit. Such a task is a handler's, which
+    is told by it as by any exception: the loop goes on.
+    """
+    work = loop.create_task(until_signalled(worker, log), name="until signalled")
+    while True:
+        try:
+            return loop.run_until_complete(work)
+        except (KeyboardInterrupt, SystemExit) as error:
+            if work.done() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                raise  # Ctrl-C, before `until_signalled` listened
+            log.warning("a handler's task ended as if it were the program", error=describe(error))
+
+
+def close(runner: asyncio.Runner, code: int, log: Logger) -> None:
+    """Close the event loop; end the process without that when a handler cannot be made to end."""
+    loop = runner.get_loop()
+    left = loop.run_until_complete(end(asyncio.all_tasks(loop), END_AGAIN_S, END_CANCELS))
+    if left:
+        log.warning("handlers ignore that they are cancelled; leaving without them", count=len(left))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    runner.close()
 
 
 async def until_signalled(worker: Worker, log: Logger) -> int:

@@ -17,7 +17,7 @@ from taskyard.v1.tasks_pb2 import (
 )
 from taskyard_worker.context import AttemptPort
 from taskyard_worker.errors import NonRetryable, TaskStopped
-from taskyard_worker.verdict import HANDLER_ERROR, failure_text, handler_traceback, output_text
+from taskyard_worker.verdict import HANDLER_ERROR, cut, failure_text, handler_traceback, output_text, own_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,11 @@ def failed(error: BaseException, attempt: AttemptPort) -> Outcome:
 
 def cancelled_itself(error: BaseException) -> Outcome:
     """Return the outcome of a handler that let out a cancellation that nobody had ordered."""
-    detail = f" ({error})" if str(error) else ""
+    text = own_text(error)
+    detail = f" ({text})" if text else ""
     return Outcome(
         TASK_STATUS_FAILED,
-        error=f"the handler awaited something that was cancelled{detail}, though the task itself was not",
+        error=cut(f"the handler awaited something that was cancelled{detail}, though the task itself was not"),
         kind=HANDLER_ERROR,
     )
 

@@ -16,12 +16,16 @@ from functools import partial
 from typing import Protocol
 
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.loops import end
 from taskyard_worker.outcome import STOPPED, Outcome, cancelled_itself, failed, succeeded
 from taskyard_worker.registry import Mode
 
 SLICE_S = 0.005
 """How long a lane goes on without letting the event loop look at anything else, in seconds."""
 MAX_NEW_LANES = 64
+CLOSE_AGAIN_S = 2.0
+"""How long a handler may take to end once the runner closes, before it is cancelled again."""
+CLOSE_CANCELS = 2
 
 
 class Threads(Protocol):
@@ -105,12 +109,9 @@ class Runner:
             self._open_lanes()
 
     async def close(self) -> None:
-        """Cancel whatever still runs and wait for it, except for threads."""
+        """Cancel whatever still runs and wait for it, except for threads and for what ignores it again."""
         self._ready.clear()
-        while self._lanes:
-            for task in list(self._lanes):
-                task.cancel()
-            await asyncio.wait(list(self._lanes))
+        await end(self._lanes, CLOSE_AGAIN_S, CLOSE_CANCELS)
 
     def _open_lanes(self) -> None:
         """Open lanes for what is ready: one, and more with each round in which all lanes got stuck in an await."""
@@ -160,31 +161,39 @@ class Runner:
             began = now
 
     async def _run(self, attempt: Attempt) -> Outcome:
-        handler = attempt.handler
         if attempt.stop is not None:
             return STOPPED
         try:
-            if handler.mode is Mode.LOOP:
-                return succeeded(await handler.invoke(attempt))
-            if handler.mode is Mode.THREAD:
-                attempt.stop_event = threading.Event()
-                return await self._threads.run(partial(run_in_thread, attempt))
-            if self._isolation is None:
-                raise RuntimeError("this worker cannot run isolated handlers")
-            return await self._isolation.run(attempt)
+            if attempt.handler.mode is Mode.LOOP:
+                return succeeded(await attempt.handler.invoke(attempt))
+            return await self._run_elsewhere(attempt)
         except asyncio.CancelledError as error:
             if attempt.stopping:
                 return STOPPED
             if attempt.lane is not None and attempt.lane.cancelling():
                 raise  # the worker itself is being closed
             return cancelled_itself(error)
-        except (Exception, SystemExit) as error:
+        except GeneratorExit as error:
+            if asyncio.current_task(self._loop) is not attempt.lane:
+                raise  # nobody runs the lane any more: it is being thrown away
             return failed(error, attempt)
+        except BaseException as error:  # whatever it is, it belongs to the attempt and not to the worker
+            return failed(error, attempt)
+
+    async def _run_elsewhere(self, attempt: Attempt) -> Outcome:
+        if attempt.handler.mode is Mode.THREAD:
+            attempt.stop_event = threading.Event()
+            return await self._threads.run(partial(run_in_thread, attempt))
+        if self._isolation is None:
+            raise RuntimeError("this worker cannot run isolated handlers")
+        return await self._isolation.run(attempt)
 
 
 def run_in_thread(attempt: Attempt) -> Outcome:
     """Call a `def` handler; runs in its thread."""
     try:
         return succeeded(attempt.handler.invoke(attempt))
-    except (Exception, SystemExit) as error:
+    except asyncio.CancelledError as error:
+        return STOPPED if attempt.stopping else cancelled_itself(error)
+    except BaseException as error:  # as above
         return failed(error, attempt)

@@ -1,6 +1,7 @@
 """Keeps this worker in touch with the scheduler: registers, heartbeats, holds a stream open, sends frames and logs.
 
-Four loops, each of which ends only with an error that must stop the worker. What is said is `work`'s.
+Four loops, each of which ends only with an error that must stop the worker, or when the worker has said goodbye. What
+is said is `work`'s.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ class Session:
         self._beat_now = asyncio.Event()
         self._epoch = 0
         self._leaving = False
+        self._left = asyncio.Event()
         self._interval_s = HEARTBEAT_S
         self._stream: WorkerStream | None = None
         self._stream_since = 0.0
@@ -153,7 +155,7 @@ class Session:
     # --- the stream ------------------------------------------------------------------------------
 
     async def converse(self) -> None:
-        """Register and hold a stream open, again and again.
+        """Register and hold a stream open, again and again, until the session has been ended.
 
         Raises:
             NotAccepted: The scheduler does not want this worker.
@@ -163,7 +165,8 @@ class Session:
         backoff = Backoff(self._random)
         while True:
             if self._leaving:
-                await self._work.loop.create_future()  # the worker has said goodbye; it is cancelled any moment
+                await self._left.wait()  # whoever ends first ends the worker: let the goodbye be said
+                return
             began = self._work.loop.time()
             try:
                 self.tries += 1
@@ -349,6 +352,8 @@ class Session:
             )
         except LinkError as error:
             self._log.warning("could not deregister; the scheduler will notice", code=error.code, error=error.message)
+        finally:
+            self._left.set()
 
 
 def superseded_text(worker_id: str) -> str:

@@ -46,18 +46,22 @@ def output_text(value: Any) -> str:
 def failure_text(error: BaseException) -> tuple[str, str]:
     """Return why a handler failed, for people, and the machine-readable reason."""
     if isinstance(error, NonRetryable):
-        return cut(str(error) or type(error).__name__), error.kind
+        return cut(own_text(error) or type(error).__name__), error.kind
     return cut(describe(error)), HANDLER_ERROR
 
 
 def describe(error: BaseException) -> str:
     """Return an exception in one line, without its traceback."""
-    name = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:  # its own code, which may fail as well
-        text = ""
+    name, text = type(error).__name__, own_text(error)
     return f"{name}: {text}" if text else name
+
+
+def own_text(error: BaseException) -> str:
+    """Return what an exception says of itself; nothing when it cannot."""
+    try:
+        return str(error)
+    except BaseException:  # its own code, which may fail as well
+        return ""
 
 
 def handler_traceback(error: BaseException) -> str:

@@ -51,6 +51,32 @@ def fail(kind: str) -> None:
     raise ValueError("broken")
 
 
+class Strange(BaseException):
+    """Neither an error nor one of those that Python knows."""
+
+
+STRANGE: dict[str, BaseException] = {
+    "KeyboardInterrupt": KeyboardInterrupt("strange"),
+    "SystemExit": SystemExit("strange"),
+    "GeneratorExit": GeneratorExit("strange"),
+    "CancelledError": asyncio.CancelledError("strange"),
+    "BaseExceptionGroup": BaseExceptionGroup("strange", [KeyboardInterrupt()]),
+    "BaseException": BaseException("strange"),
+    "Strange": Strange("strange"),
+}
+
+
+@registry.task("strange", isolated=True)
+def strange(name: str) -> None:
+    raise STRANGE[name]
+
+
+@registry.task("async_strange", isolated=True)
+async def async_strange(name: str) -> None:
+    await asyncio.sleep(0)
+    raise STRANGE[name]
+
+
 @registry.task("crash", isolated=True)
 def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)

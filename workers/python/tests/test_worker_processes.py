@@ -139,6 +139,15 @@ async def test_how_an_isolated_handler_fails(
     assert message in result.error_message
 
 
+@pytest.mark.parametrize("task_type", ["strange", "async_strange"])
+async def test_whatever_an_isolated_handler_raises_is_told(stream: FakeStream, task_type: str) -> None:
+    stream.assign(*(task(name, task_type, name=name) for name in isolated_tasks.STRANGE))
+    for name in isolated_tasks.STRANGE:
+        result = await stream.result(name)
+        assert (status(result), result.error_kind) == ("FAILED", "HANDLER_ERROR")
+        assert result.error_message.startswith(f"{name}: strange")
+
+
 @pytest.mark.parametrize("task_type", ["polite", "async_polite"])
 async def test_an_isolated_handler_may_clean_up_when_it_is_told_to_stop(
     stream: FakeStream, tmp_path: Path, task_type: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import json
 from typing import Any
 
 import pytest
-from worker_fakes import assignment, gated, status, working
+from worker_fakes import assignment, gated, order, status, working
 
-from taskyard_worker import InvalidInput, NonRetryable, PermissionDenied, TaskRegistry
+from taskyard_worker import Context, InvalidInput, NonRetryable, PermissionDenied, TaskRegistry
 
 
 async def test_a_quick_task_is_answered_by_its_result_alone(registry: TaskRegistry) -> None:
@@ -94,6 +95,116 @@ async def test_what_a_handler_raises_decides_the_kind(
         assert message in result.error_message
         assert "Traceback" not in result.error_message
         assert len(result.error_message.encode()) <= 64 * 1024
+
+
+class Strange(BaseException):
+    """Neither an error nor one of those that Python knows; cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class StrangeRefusal(NonRetryable):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def make(kind: type[BaseException]) -> BaseException:
+    if issubclass(kind, BaseExceptionGroup):
+        return kind("strange", [ValueError() if issubclass(kind, Exception) else KeyboardInterrupt()])
+    if issubclass(kind, UnicodeDecodeError):
+        return kind("utf-8", b"x", 0, 1, "strange")
+    if issubclass(kind, UnicodeEncodeError):
+        return kind("utf-8", "x", 0, 1, "strange")
+    if issubclass(kind, UnicodeTranslateError):
+        return kind("x", 0, 1, "strange")
+    return kind("strange")
+
+
+EVERY_KIND = sorted(
+    {kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)}
+    | {asyncio.CancelledError, Strange, StrangeRefusal},
+    key=lambda kind: kind.__name__,
+)
+
+
+@pytest.mark.parametrize("task_type", ["at_once", "later", "thread"])
+async def test_whatever_a_handler_raises_fails_its_attempt_and_nothing_else(
+    registry: TaskRegistry, task_type: str
+) -> None:
+    @registry.task("at_once")
+    async def at_once(number: int) -> None:
+        raise make(EVERY_KIND[number])
+
+    @registry.task("later")
+    async def later(number: int) -> None:
+        await asyncio.sleep(0)
+        raise make(EVERY_KIND[number])
+
+    @registry.task("thread")
+    def thread(number: int) -> None:
+        raise make(EVERY_KIND[number])
+
+    @registry.task("good")
+    async def good() -> None: ...
+
+    async with working(registry, slots=len(EVERY_KIND)) as bench:
+        stream = await bench.link.stream()
+        for number in range(len(EVERY_KIND)):
+            stream.assign(assignment(str(number), task_type, input_json=json.dumps({"number": number})))
+        for number, kind in enumerate(EVERY_KIND):
+            result = await stream.result(str(number))
+            assert status(result) == "FAILED"
+            assert result.error_kind == ("NON_RETRYABLE" if kind is StrangeRefusal else "HANDLER_ERROR")
+            says = "was cancelled" if kind is asyncio.CancelledError else kind.__name__
+            assert says in result.error_message
+        stream.assign(assignment("after", "good"))
+        assert status(await stream.result("after")) == "SUCCESS"
+        assert not bench.task.done()
+
+
+@pytest.mark.parametrize("task_type", ["loop", "thread"])
+async def test_a_handler_that_is_told_to_stop_may_raise_anything(registry: TaskRegistry, task_type: str) -> None:
+    @registry.task("loop")
+    async def loop(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise make(EVERY_KIND[number])
+
+    @registry.task("thread")
+    def thread(ctx: Context, number: int) -> None:
+        ctx.wait_cancelled(30)
+        raise make(EVERY_KIND[number])
+
+    async with working(registry, slots=len(EVERY_KIND)) as bench:
+        stream = await bench.link.stream()
+        for number in range(len(EVERY_KIND)):
+            stream.assign(assignment(str(number), task_type, input_json=json.dumps({"number": number})))
+        await stream.until(lambda s: len(s.started) == len(EVERY_KIND))
+        stream.push(cancels=[order(str(number)) for number in range(len(EVERY_KIND))])
+        for number in range(len(EVERY_KIND)):
+            assert status(await stream.result(str(number))) == "CANCELLED"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, Strange, asyncio.CancelledError])
+async def test_the_end_of_the_worker_ends_a_handler_whatever_it_then_raises(
+    registry: TaskRegistry, kind: type[BaseException]
+) -> None:
+    @registry.task("work")
+    async def handler() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise make(kind)
+
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        stream.assign(assignment("a"))
+        await stream.until(lambda s: s.started == ["a"])
+        bench.task.cancel()
+        await asyncio.wait((bench.task,), timeout=5)
+        assert bench.task.cancelled()
 
 
 async def test_the_traceback_goes_to_the_log_of_the_attempt(registry: TaskRegistry) -> None:
