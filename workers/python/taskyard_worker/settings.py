@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,9 @@ from taskyard_worker.errors import WorkerError
 
 PREFIX = "TASKYARD_"
 SHOWN = 200
+
+_ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%]+\]):([0-9]{1,5})")
+_UNFIT = re.compile(r"[^\x21-\x7e]")
 
 Labels = dict[str, str]
 
@@ -87,6 +91,26 @@ class WorkerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe level of the worker's own log that is written."
     )
+
+    @field_validator("address")
+    @classmethod
+    def _host_and_port(cls, address: str) -> str:
+        address = address.strip()
+        found = _ADDRESS.fullmatch(address)
+        if found is None or not 0 < int(found[1]) < 65536:
+            raise ValueError(f"`{address[:SHOWN]}` is not host:port; write for example 127.0.0.1:9090")
+        return address
+
+    @field_validator("token")
+    @classmethod
+    def _goes_into_a_header(cls, token: SecretStr) -> SecretStr:
+        text = token.get_secret_value().strip()
+        if found := _UNFIT.search(text):
+            raise ValueError(
+                f"character {found.start() + 1} of {len(text)} is U+{ord(found.group()):04X}, and a token has only "
+                "letters, digits and signs of ASCII, without spaces; copy it anew (`taskyard token` makes one)"
+            )
+        return SecretStr(text)
 
     @field_validator("labels")
     @classmethod

@@ -35,6 +35,20 @@ async def hello(name: str = "you"):
 async def wait(ctx: Context):
     await asyncio.sleep(600)
 
+@task("leaves")
+async def leaves(name: str):
+    async def child():
+        raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[name]
+    await asyncio.create_task(child())
+
+@task("deaf")
+async def deaf():
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
 @task("stuck_thread")
 def stuck_thread():
     threading.Event().wait()
@@ -290,6 +304,8 @@ async def test_an_unusable_data_directory_exits_74(port: int, workers: Workers, 
 @pytest.mark.parametrize(
     ("arguments", "tasks", "said"),
     [
+        (("--address", "foo"), "", "`foo` is not host:port; write for example 127.0.0.1:9090"),
+        (("--address", "127.0.0.1:99999"), "", "`127.0.0.1:99999` is not host:port"),
         (("--concurrency", "0"), "", "TASKYARD_CONCURRENCY is '0'"),
         (("--gpus", "-1"), "", "TASKYARD_GPUS is '-1'"),
         (("--cpus", "0.0005"), "", "TASKYARD_CPUS is '0.0005'"),
@@ -308,6 +324,49 @@ async def test_wrong_arguments_exit_2_with_a_sentence(
     assert await worker.exit_code() == 2
     assert said in worker.lines[-1]
     assert "Traceback" not in "".join(worker.lines)
+
+
+async def test_a_token_from_a_file_is_taken_without_its_end_of_line_and_a_damaged_one_is_refused(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port, TASKYARD_TOKEN="tök\udcffen\n")
+    assert await worker.exit_code() == 2
+    assert "TASKYARD_TOKEN is a secret: character 2 of 6 is U+00F6" in worker.lines[-1]
+    assert len(worker.lines) == 1
+    await workers.start(port, TASKYARD_TOKEN="the-token\n")
+    await scheduler.connected()
+    assert set(scheduler.tokens) == {"Bearer the-token"}
+
+
+async def test_a_task_of_a_handler_may_raise_what_ends_programs(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port)
+    await scheduler.connected()
+    scheduler.assign(*(task(name, "leaves", name=name) for name in ("SystemExit", "KeyboardInterrupt")))
+    for name in ("SystemExit", "KeyboardInterrupt"):
+        result = await scheduler.result(name)
+        assert (status(result), result.error_kind) == ("FAILED", "HANDLER_ERROR")
+        assert name in result.error_message
+    scheduler.assign(task("after", "hello"))
+    assert status(await scheduler.result("after")) == "SUCCESS"
+    worker.process.terminate()
+    assert await worker.exit_code() == 0
+    assert worker.events[-1]["event"] == "drained"
+
+
+async def test_a_handler_that_ignores_every_cancellation_does_not_keep_the_process(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port)
+    await scheduler.connected()
+    scheduler.assign(task("a", "deaf"))
+    await scheduler.changed.until(lambda: scheduler.started == ["a"])
+    worker.process.terminate()
+    await scheduler.changed.until(lambda: any(frame.draining for frame in scheduler.frames))
+    worker.process.terminate()
+    assert await worker.exit_code() == 75
+    assert worker.events[-1]["event"] == "handlers ignore that they are cancelled; leaving without them"
 
 
 async def test_only_what_is_asked_for_is_offered(scheduler: GrpcScheduler, port: int, workers: Workers) -> None:

@@ -10,6 +10,8 @@ import pytest
 from worker_fakes import Signal, Silent
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
+from taskyard_client.errors import InvalidInput as ClientInvalidInput
+from taskyard_client.grpc_transport import GrpcTransport
 from taskyard_worker.basics import sleep, text_process
 from taskyard_worker.builtins import offered
 from taskyard_worker.endpoints import Endpoints
@@ -94,6 +96,11 @@ def test_cores_are_counted_in_thousandths(cpus: str, millis: int) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
+        ("TASKYARD_ADDRESS", "foo", "`foo` is not host:port; write for example 127.0.0.1:9090"),
+        ("TASKYARD_TOKEN", "a\nb", "is a secret: character 2 of 3 is U\\+000A.*`taskyard token`"),
+        ("TASKYARD_TOKEN", "töken", "is a secret: character 2 of 5 is U\\+00F6"),
+        ("TASKYARD_TOKEN", "a b", "character 2 of 3 is U\\+0020"),
+        ("TASKYARD_TOKEN", " a\x7f\n", "character 2 of 2 is U\\+007F"),
         ("TASKYARD_CONCURRENCY", "0", "greater than or equal to 1"),
         ("TASKYARD_CONCURRENCY", "many", "valid integer"),
         ("TASKYARD_CPUS", "-1", "greater than or equal to 0.*half a core.*0: none"),
@@ -119,8 +126,37 @@ def test_a_wrong_setting_is_named_with_its_rule(variable: str, value: str, said:
     assert variable in str(caught.value) or "label" in str(caught.value)
 
 
+ADDRESSES = [
+    "127.0.0.1:9090", "localhost:1", "a-b.example:65535", "[::1]:9090", " host:9090 \n",
+    "foo", "http://127.0.0.1:9090", "127.0.0.1:9090/", ":9090", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
+    "127.0.0.1:99999", "127.0.0.1:port", "127.0.0.1:-1", "::1:9090", "[x]:9090", "a b:9090", "a:1,b:2",
+    "h:٣", "\n", ":",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_good_for_the_worker_when_it_is_for_the_other_commands(address: str) -> None:
+    try:
+        expected = GrpcTransport(address, None).address
+    except ClientInvalidInput:
+        expected = None
+    if expected is None:
+        with pytest.raises(SettingsError, match=r"TASKYARD_ADDRESS is .* is not host:port"):
+            load({}, {"address": address})
+    else:
+        assert load({"TASKYARD_ADDRESS": address}, {}).address == expected
+
+
+def test_white_space_around_a_token_does_not_count() -> None:
+    assert load({"TASKYARD_TOKEN": " a.b.c\r\n"}, {}).token.get_secret_value() == "a.b.c"
+    assert load({"TASKYARD_TOKEN": "\n"}, {}).token.get_secret_value() == ""
+
+
 def test_a_token_is_shown_nowhere() -> None:
     assert "secret-token" not in repr(load({"TASKYARD_TOKEN": "secret-token"}, {}))
+    with pytest.raises(SettingsError) as caught:
+        load({"TASKYARD_TOKEN": "secret-token\0"}, {})
+    assert "secret-token" not in str(caught.value)
 
 
 # --- endpoints -------------------------------------------------------------------------------------
