@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import queue
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +20,9 @@ import psutil
 import pytest
 from cli_served import Cli
 
+from taskyard_cli.dev import supervisor
+from taskyard_cli.dev.earlier import earlier_worker
+from taskyard_cli.dev.environment import Plan
 from taskyard_cli.dev.lines import readable
 from taskyard_cli.dev.place import Place
 from taskyard_cli.exits import CliError, Exit
@@ -305,3 +310,129 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 )
 def test_log_lines_for_people(line: str, shown: str) -> None:
     assert readable(line) == shown
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_a_task_that_ran_when_it_was_killed_runs_once(
+    start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The killed one's worker finishes it and keeps the result; the next one's takes it over, in the same place."""
+    data, seen = tmp_path / "real", tmp_path / "seen"
+    first = start("--workers", "1", data=data, fake=False)
+    first.until("is ready")
+    monkeypatch.setenv("TASKYARD_DATA", str(data))
+    task = cli("submit", "shell", "--param", f"command=echo start >>{seen}; sleep 5; echo end >>{seen}").stdout.strip()
+    wait_for(lambda: seen.exists())
+    worker = int((data / "worker-1.pid").read_text())
+    first.process.kill()
+    first.process.wait()
+    second = start("--workers", "1", data=data, fake=False)
+    assert f"`taskyard dev` that was killed (process {worker}), which finishes its tasks" in second.until(
+        "worker-1 waits"
+    )
+    second.until("is ready")
+    wait_for(lambda: "SUCCESS" in cli("tasks").stdout)
+    found = json.loads(cli("task", "show", task, "-o", "json").stdout)
+    told = (found["task"]["status"], found["task"]["attempt"], len(found["attempts"]))
+    assert told == ("TASK_STATUS_SUCCESS", 1, 1)
+    assert seen.read_text() == "start\nend\n"
+    assert second.end() == 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Waits for what another process does, of which nothing else tells."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def hold(path: Path, pid: str = "") -> int:
+    """Locks a file as a service does that was left running; returns the lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.write(lock, pid.encode())
+    return lock
+
+
+def test_each_waits_for_its_own_predecessor_and_the_others_start(start: Start, tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    scheduler, worker = hold(data / "taskyard.db.lock", "77\n"), hold(data / "worker-2" / "workers" / "1" / "lock")
+    (data / "scheduler.pid").write_text("77\n")
+    dev = start("--workers", "2", data=data)
+    said = dev.until("scheduler waits for")
+    assert "(process 77), which still holds the database: at most 25 s, Ctrl-C ends it" in said
+    assert len(dev.children()) == 0
+    os.close(scheduler)
+    for _ in range(2):  # in whichever order
+        dev.until("worker")
+    wait_for(lambda: (data / "worker-1" / "alive").exists())
+    assert not (data / "worker-2" / "alive").exists()
+    os.close(worker)
+    dev.until("is ready")
+    assert "(process unknown), which finishes its tasks" in "\n".join(dev.lines)
+    assert (data / "worker-2.pid").read_text().strip() == (data / "worker-2" / "pid").read_text()
+    assert dev.end() == 0
+
+
+@pytest.mark.parametrize("held", ["taskyard.db.lock", "worker-1/workers/1/lock"])
+def test_ctrl_c_ends_the_wait(start: Start, tmp_path: Path, held: str) -> None:
+    lock = hold(tmp_path / "d" / held)
+    dev = start("--workers", "1", data=tmp_path / "d")
+    dev.until(" waits for the one of a `taskyard dev` that was killed")
+    children = dev.children()
+    assert dev.end() == 0
+    assert gone(children)
+    assert not (tmp_path / "d" / "worker-1" / "alive").exists()
+    os.close(lock)
+
+
+def test_somebody_else_who_holds_the_database_is_not_waited_for(start: Start, tmp_path: Path) -> None:
+    """A scheduler that was started by hand does not end by itself: ours tells who it is."""
+    lock = hold(tmp_path / "d" / "taskyard.db.lock", "78\n")
+    (tmp_path / "d" / "scheduler.pid").write_text("77\n")
+    dev = start("--workers", "0", data=tmp_path / "d")
+    dev.until("is ready")
+    assert "waits" not in "\n".join(dev.lines)
+    assert dev.end() == 0
+    os.close(lock)
+
+
+async def test_a_wait_in_vain_ends_with_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LIMIT_S", 0.2)
+    lock = hold(tmp_path / "worker-1" / "workers" / "1" / "lock")
+    said: list[str] = []
+    with Place(tmp_path) as place:
+        running = supervisor.Supervisor(place, Plan(1, "", None, 0, 0), {}, lambda name, line: None, said.append)
+        await running._gone(earlier_worker(tmp_path, 1))
+    assert said[1] == (
+        "worker-1 starts although the earlier one (process unknown) still runs after 25 s; "
+        "what it has finished may run again"
+    )
+    os.close(lock)
+
+
+def test_who_comes_while_it_stops_is_told_so(start: Start, tmp_path: Path) -> None:
+    with Place(tmp_path / "d") as place:
+        place.tell_stopping(40)
+        second = start("--workers", "0")
+        assert second.wait() == Exit.REFUSED
+    (said,) = second.lines
+    assert f"is in use by a `taskyard dev` that is stopping (process {os.getpid()}), which takes at most 40 s" in said
+    with Place(tmp_path / "d"):
+        third = start("--workers", "0")
+        assert third.wait() == Exit.REFUSED
+    assert "another `taskyard dev`" in third.lines[0]
+
+
+def test_it_says_itself_that_it_stops(start: Start) -> None:
+    dev = start("--workers", "1")
+    dev.until("is ready")
+    worker = psutil.Process(int((dev.data / "worker-1" / "pid").read_text()))
+    worker.suspend()
+    dev.process.send_signal(signal.SIGINT)
+    dev.until("stopping")
+    wait_for(lambda: (dev.data / "dev.lock").read_text().split()[1:] == ["40"])
+    worker.resume()
+    assert dev.wait() == 0

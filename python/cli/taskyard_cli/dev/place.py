@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -70,20 +71,32 @@ class Place:
         _write_private(part, text)
         part.replace(self.path / LEFT_BY_DEV)
 
+    def tell_stopping(self, limit_s: float) -> None:
+        """Lets whoever wants the directory know that it is free in at most so many seconds."""
+        if self._lock is not None:
+            with suppress(OSError):  # a full disk; nothing else depends on the word
+                os.pwrite(self._lock, f"{os.getpid()} {limit_s:.0f}\n".encode(), 0)
+
     def _take(self) -> None:
         path = self.path / "dev.lock"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = path.read_text(encoding="utf-8").strip() or "unknown"
-            raise CliError(
-                f"the data directory {self.path} is in use by another `taskyard dev` (process {owner}); "
-                "stop that one, or give another directory with --data",
-                Exit.REFUSED,
-            ) from None
+            raise CliError(self._in_use(*path.read_text(encoding="utf-8").split()), Exit.REFUSED) from None
         os.truncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
+
+    def _in_use(self, owner: str = "unknown", stops_in_s: str = "") -> str:
+        if stops_in_s:
+            return (
+                f"the data directory {self.path} is in use by a `taskyard dev` that is stopping (process {owner}), "
+                f"which takes at most {stops_in_s} s; try again then, or give another directory with --data"
+            )
+        return (
+            f"the data directory {self.path} is in use by another `taskyard dev` (process {owner}); "
+            "stop that one, or give another directory with --data"
+        )
 
     def _release(self) -> None:
         if self._lock is not None:

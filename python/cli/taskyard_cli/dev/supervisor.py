@@ -11,6 +11,7 @@ from typing import Any
 
 from taskyard.v1.fleet_pb2 import WorkerState
 from taskyard_cli.dev.child import Child, private
+from taskyard_cli.dev.earlier import LIMIT_S, Earlier, earlier_scheduler, earlier_worker
 from taskyard_cli.dev.environment import Plan, scheduler_environment, worker_environment
 from taskyard_cli.dev.lines import readable
 from taskyard_cli.dev.place import Place
@@ -85,6 +86,7 @@ class Supervisor:
                 await self._until_stopped(group, ready)
             finally:
                 self._stop.set()
+                self._place.tell_stopping(2 * STOP_S)  # the workers, then the scheduler
                 await self._end_all()
         if self._failure:
             raise CliError(self._failure, Exit.FAILED)
@@ -101,11 +103,12 @@ class Supervisor:
         self._stop.set()
 
     async def _until_stopped(self, group: asyncio.TaskGroup, ready: Callable[[str, str], None]) -> None:
+        limit_s = READY_S + (LIMIT_S if any(earlier.runs() for earlier in self._earlier()) else 0)
         try:
-            async with asyncio.timeout(READY_S):
+            async with asyncio.timeout(limit_s):
                 grpc, http = await self._start(group)
         except TimeoutError:
-            self._fail(f"not everything was ready within {READY_S:.0f} s; the lines above and {self._logs} say more")
+            self._fail(f"not everything was ready within {limit_s:.0f} s; the lines above and {self._logs} say more")
             return
         except TaskyardError as error:
             self._fail(f"the scheduler does not answer as it should: {error}")
@@ -119,17 +122,36 @@ class Supervisor:
     def _logs(self) -> Path:
         return self._place.path / "*.log"
 
+    def _earlier(self) -> list[Earlier]:
+        """Returns what an earlier `taskyard dev` may have left, in the order of our children."""
+        path, workers = self._place.path, range(1, self._plan.workers + 1)
+        return [earlier_scheduler(path), *(earlier_worker(path, number) for number in workers)]
+
+    async def _gone(self, earlier: Earlier) -> None:
+        """Waits until an earlier service has ended, for as long as that can take; not once we stop."""
+        if not earlier.runs():
+            return
+        self._say(earlier.wait_sentence())
+        loop = asyncio.get_running_loop()
+        end = loop.time() + LIMIT_S
+        while earlier.runs() and not self._stop.is_set():
+            if loop.time() >= end:
+                self._say(earlier.end_sentence())
+                return
+            await self._pause(LOOK_S)  # its lock is free when it has ended: there is no signal of that
+
     async def _start(self, group: asyncio.TaskGroup) -> tuple[str, str]:
-        where = await self._start_scheduler(group)
+        scheduler, *workers = self._earlier()
+        where = await self._start_scheduler(group, scheduler)
         if not where:
             return "", ""
         address = str(where["grpc_address"])
         self._place.leave_for_command(address)
-        for number in range(1, self._plan.workers + 1):
-            data = self._place.path / f"worker-{number}"
+        for worker in workers:
+            data = self._place.path / worker.name
             environ = worker_environment(self._place, self._plan, self._environ, address=address, data=data)
-            child = self._child(f"worker-{number}", "worker", environ)
-            group.create_task(self._keep(child), name=f"keep {child.name}")
+            child = self._child(worker.name, "worker", environ)
+            group.create_task(self._keep(child, worker), name=f"keep {child.name}")
         await self._workers_ready(address)
         return address, str(where["http_address"])
 
@@ -141,12 +163,16 @@ class Supervisor:
         self._children.append(child)
         return child
 
-    async def _start_scheduler(self, group: asyncio.TaskGroup) -> dict[str, Any]:
+    async def _start_scheduler(self, group: asyncio.TaskGroup, earlier: Earlier) -> dict[str, Any]:
+        await self._gone(earlier)
+        if self._stop.is_set():
+            return {}
         announced = self._place.path / "scheduler.json"
         announced.unlink(missing_ok=True)
         environ = scheduler_environment(self._place, self._plan, self._environ)
         child = self._child("scheduler", "scheduler", environ)
         await child.start()
+        earlier.note(child.pid)
         group.create_task(self._watch_scheduler(child), name="watch scheduler")
         # Another process writes the file: there is no signal of it that could be waited on.
         while not self._stop.is_set():
@@ -162,12 +188,14 @@ class Supervisor:
             hint = "; a port may be taken: --port 0 and --http-port 0 take free ones" if code == 69 else ""
             self._fail(f"the scheduler ended ({_how(code)}); its last lines are above{hint}")
 
-    async def _keep(self, child: Child) -> None:
+    async def _keep(self, child: Child, earlier: Earlier) -> None:
+        await self._gone(earlier)
         loop = asyncio.get_running_loop()
         delay = FIRST_DELAY_S
         while not self._stop.is_set():
             started = loop.time()
             await child.start()
+            earlier.note(child.pid)
             code = await child.ended()
             if self._stop.is_set():
                 return
@@ -191,7 +219,7 @@ class Supervisor:
         async with AsyncClient(address, self._place.token(Role.VIEWER)) as client:
             while not self._stop.is_set():
                 self.worker_ids = [each.worker_id async for each in client.workers() if each.state == healthy]
-                if len(self.worker_ids) >= self._plan.workers:
+                if len(self.worker_ids) >= self._plan.workers and all(child.pid for child in self._children):
                     return
                 await asyncio.sleep(LOOK_S)
 
