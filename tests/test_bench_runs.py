@@ -59,7 +59,8 @@ async def test_throughput_counts_every_task_in_the_database(tmp_path: Path) -> N
     assert report.value > 0
     assert report.detail["at_default_concurrency"] > 0
     assert report.detail["settings"]["max_concurrency"] == 1000
-    assert set(report.detail["cost_us_per_task"]) >= {"scheduler", "worker"}
+    # A process that used less than a clock tick of its own has no figure: the scheduler alone is sure to have one.
+    assert "scheduler" in report.detail["cost_us_per_task"]
 
 
 async def test_single_submissions_are_measured_with_and_without_coalescing(tmp_path: Path) -> None:

@@ -12,16 +12,13 @@ from typing import Annotated, TypeVar
 import typer
 
 from taskyard_cli import interrupts
+from taskyard_cli.directory import LEFT_BY_DEV, data_directory
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
 from taskyard_client.tokens import BadToken, clean_token
 
 T = TypeVar("T")
-
-LEFT_BY_DEV = "cli.json"
-SECRET_FILE = "secret"  # noqa: S105 - the name of a file
-"""In the data directory of `taskyard dev`: address and token for this command; and the scheduler's secret."""
 
 Address = Annotated[
     str | None,
@@ -55,12 +52,6 @@ class Target:
     address: str
     token: str | None
     ca: str | None = None
-
-
-def data_directory(environ: Mapping[str, str]) -> Path:
-    """Returns where this user's Taskyard keeps its files."""
-    given = environ.get("TASKYARD_DATA")
-    return Path(given) if given else Path.home() / ".local" / "share" / "taskyard"
 
 
 def find_target(address: str | None, token: str | None, ca: str | None, environ: Mapping[str, str]) -> Target:

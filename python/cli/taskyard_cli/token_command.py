@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from taskyard_cli.connection import SECRET_FILE, data_directory
+from taskyard_cli.directory import SECRET_FILE, data_directory
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.values import not_empty, seconds
 

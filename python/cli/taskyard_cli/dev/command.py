@@ -10,10 +10,10 @@ import typer
 from rich.text import Text
 
 from taskyard_cli import interrupts
-from taskyard_cli.connection import data_directory
 from taskyard_cli.dev.environment import Plan
 from taskyard_cli.dev.place import Place
 from taskyard_cli.dev.supervisor import Supervisor
+from taskyard_cli.directory import data_directory
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.service_commands import tasks_file
 from taskyard_cli.services import require

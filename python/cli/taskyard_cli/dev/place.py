@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from taskyard_cli.connection import LEFT_BY_DEV, SECRET_FILE
+from taskyard_cli.directory import LEFT_BY_DEV, SECRET_FILE
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.token_command import Role, sign
 
