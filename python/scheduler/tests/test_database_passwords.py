@@ -1,4 +1,4 @@
-"""The database's password: any can be used, and none comes into a message, a log line or a traceback."""
+"""What a scheduler says at its start. Any database password can be used, and none comes into a message or traceback."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ def address(url: str, user: str, password: str) -> str:
     )
 
 
-def run_scheduler(url: str, folder: Path) -> tuple[int, str]:
+def run_scheduler(url: str, folder: Path, **settings: str) -> tuple[int, str]:
     """Returns the exit code of a scheduler that cannot start, and all that it said."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     environ |= {"TASKYARD_SECRET": "x" * 40, "TASKYARD_DATA": str(folder), "TASKYARD_DATABASE": url}
     environ |= {"TASKYARD_GRPC_PORT": "0", "TASKYARD_HTTP_PORT": "0", "TASKYARD_LOG_LEVEL": "debug"}
+    environ |= {f"TASKYARD_{name.upper()}": value for name, value in settings.items()}
     ended = subprocess.run(
         [sys.executable, "-c", MAIN], env=environ, capture_output=True, text=True, timeout=60, check=False
     )
@@ -123,3 +124,10 @@ def test_what_is_shown_of_an_address() -> None:
     assert shown(url) == "mysql+pymysql://u:***@h:3306/ty"
     assert shown("sqlite:////home/x/taskyard.db") == "sqlite:////home/x/taskyard.db"
     assert shown("hunter2") == shown("mysql+pymysql://u:hunter2/ty") == "(cannot be read)"
+
+
+@pytest.mark.parametrize("lease", ["6", "7"])
+def test_a_start_warns_of_a_lease_that_is_short_for_exclusive_tasks(lease: str, tmp_path: Path) -> None:
+    code, said = run_scheduler("sqlite://", tmp_path, lease_s=lease, heartbeat_interval_s="1")
+    assert code == EXIT_CANNOT_START
+    assert ("the lease is short for exclusive tasks" in said) is (lease == "6")
