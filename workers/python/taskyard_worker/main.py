@@ -13,9 +13,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -38,6 +38,8 @@ from taskyard_worker.worker import Offer, Worker
 END_AGAIN_S = 0.5
 """How long what is left at the end may take before it is cancelled again."""
 END_CANCELS = 3
+
+T = TypeVar("T")
 
 EXIT_USAGE = 2
 EXIT_FAULT = 70
@@ -87,7 +89,7 @@ def run(worker: Worker, log: Logger) -> int:
     """Run the worker on an event loop of its own; return the exit code."""
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     try:
-        code = run_on(runner.get_loop(), worker, log)
+        code = run_on(runner.get_loop(), until_signalled(worker, log), log)
     except WorkerError as error:
         code = refused(error)
     except BaseException:
@@ -97,26 +99,28 @@ def run(worker: Worker, log: Logger) -> int:
     return code
 
 
-def run_on(loop: asyncio.AbstractEventLoop, worker: Worker, log: Logger) -> int:
-    """Run the worker to its end; return the exit code. Raises WorkerError.
+def run_on(loop: asyncio.AbstractEventLoop, what: Coroutine[Any, Any, T], log: Logger) -> T:
+    """Run something to its end, whatever handlers do meanwhile; return or raise what it does.
 
     An event loop stops when one of its tasks raises KeyboardInterrupt or SystemExit. Such a task is a handler's, which
     is told by it as by any exception: the loop goes on.
     """
-    work = loop.create_task(until_signalled(worker, log), name="until signalled")
+    work = loop.create_task(what, name="main")
     while True:
         try:
             return loop.run_until_complete(work)
         except (KeyboardInterrupt, SystemExit) as error:
-            if work.done() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 raise  # Ctrl-C, before `until_signalled` listened
+            if work.done():
+                return work.result()
             log.warning("a handler's task ended as if it were the program", error=describe(error))
 
 
 def close(runner: asyncio.Runner, code: int, log: Logger) -> None:
     """Close the event loop; end the process without that when a handler cannot be made to end."""
     loop = runner.get_loop()
-    left = loop.run_until_complete(end(asyncio.all_tasks(loop), END_AGAIN_S, END_CANCELS))
+    left = run_on(loop, end(asyncio.all_tasks(loop), END_AGAIN_S, END_CANCELS), log)
     if left:
         log.warning("handlers ignore that they are cancelled; leaving without them", count=len(left))
         sys.stdout.flush()

@@ -41,6 +41,18 @@ async def leaves(name: str):
         raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[name]
     await asyncio.create_task(child())
 
+@task("leaves_late")
+async def leaves_late():
+    async def child():
+        try:
+            await asyncio.sleep(600)
+        finally:
+            raise SystemExit(3)
+    kept.append(asyncio.create_task(child()))
+    await asyncio.sleep(0)
+
+kept = []
+
 @task("deaf")
 async def deaf():
     while True:
@@ -353,6 +365,18 @@ async def test_a_task_of_a_handler_may_raise_what_ends_programs(
     worker.process.terminate()
     assert await worker.exit_code() == 0
     assert worker.events[-1]["event"] == "drained"
+
+
+async def test_what_a_handler_left_behind_may_end_as_it_likes(
+    scheduler: GrpcScheduler, port: int, workers: Workers
+) -> None:
+    worker = await workers.start(port)
+    await scheduler.connected()
+    scheduler.assign(task("a", "leaves_late"))
+    assert status(await scheduler.result("a")) == "SUCCESS"
+    worker.process.terminate()
+    assert await worker.exit_code() == 0
+    assert worker.events[-1]["event"] == "a handler's task ended as if it were the program"
 
 
 async def test_a_handler_that_ignores_every_cancellation_does_not_keep_the_process(
