@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,7 @@ from worker_fakes import Signal, Silent
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_client.errors import InvalidInput as ClientInvalidInput
 from taskyard_client.grpc_transport import GrpcTransport
+from taskyard_client.tokens import BadToken, clean_token
 from taskyard_worker.basics import sleep, text_process
 from taskyard_worker.builtins import offered
 from taskyard_worker.endpoints import Endpoints
@@ -145,6 +147,20 @@ def test_an_address_is_good_for_the_worker_when_it_is_for_the_other_commands(add
             load({}, {"address": address})
     else:
         assert load({"TASKYARD_ADDRESS": address}, {}).address == expected
+
+
+@pytest.mark.parametrize("token", ["a.b-c_d~", " a\n", "", "a b", "a\tb", "\x7f", "ab\0", "é", "a\udcff", "\u2028a"])
+def test_a_token_is_good_for_the_worker_when_it_is_for_the_other_commands(token: str) -> None:
+    expected = refusal = ""
+    try:
+        expected = clean_token(token)
+    except BadToken as error:
+        refusal = str(error)
+    if refusal:
+        with pytest.raises(SettingsError, match=re.escape(f"TASKYARD_TOKEN is a secret: {refusal}")):
+            load({"TASKYARD_TOKEN": token}, {})
+    else:
+        assert load({"TASKYARD_TOKEN": token}, {}).token.get_secret_value() == expected
 
 
 def test_white_space_around_a_token_does_not_count() -> None:
