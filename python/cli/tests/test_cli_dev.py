@@ -376,6 +376,20 @@ def test_each_waits_for_its_own_predecessor_and_the_others_start(start: Start, t
     assert dev.end() == 0
 
 
+@pytest.mark.parametrize("sign", ["workers/1/lock", "workers/1/spool/000000000001.spool", ""])
+def test_results_that_nobody_would_hand_in_are_said(start: Start, tmp_path: Path, sign: str) -> None:
+    """One worker was asked for after two: the second one's place is nobody's."""
+    data = tmp_path / "d"
+    (data / "worker-2" / "workers" / "1" / "spool").mkdir(parents=True)
+    lock = hold(data / "worker-2" / sign) if sign else os.open(os.devnull, os.O_RDONLY)
+    dev = start("--workers", "1", data=data)
+    dev.until("is ready")
+    said = "what they are of runs again, unless you start with --workers 2 once" in "\n".join(dev.lines)
+    assert said is bool(sign)
+    assert dev.end() == 0
+    os.close(lock)
+
+
 @pytest.mark.parametrize("held", ["taskyard.db.lock", "worker-1/workers/1/lock"])
 def test_ctrl_c_ends_the_wait(start: Start, tmp_path: Path, held: str) -> None:
     lock = hold(tmp_path / "d" / held)

@@ -82,6 +82,24 @@ def earlier_worker(directory: Path, number: int) -> Earlier:
     return Earlier(name, directory / name / "workers" / "1" / "lock", directory / f"{name}.pid")
 
 
+def unclaimed_sentence(directory: Path, workers: int) -> str:
+    """Returns that earlier workers beyond our number have, or will have, results that nobody hands in; else nothing."""
+    found = [int(path.name.removeprefix("worker-")) for path in directory.glob("worker-*") if path.name[7:].isdecimal()]
+    last = max((number for number in found if number > workers and _owes(directory, number)), default=0)
+    if not last:
+        return ""
+    return (
+        f"worker-{last} of an earlier `taskyard dev` here still runs, or may have results that were not handed in: "
+        f"what they are of runs again, unless you start with --workers {last} once"
+    )
+
+
+def _owes(directory: Path, number: int) -> bool:
+    """Tells whether a worker still runs, or keeps results of which it does not know that they were recorded."""
+    worker = earlier_worker(directory, number)
+    return worker.runs() or any((worker.lock.parent / "spool").glob("*.spool"))
+
+
 def _is_held(path: Path) -> bool:
     """Tells whether another process has locked the file. One that cannot be opened is its owner's to complain about."""
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from taskyard.v1.fleet_pb2 import WorkerState
 from taskyard_cli.dev.child import Child, private
-from taskyard_cli.dev.earlier import LIMIT_S, Earlier, earlier_scheduler, earlier_worker
+from taskyard_cli.dev.earlier import LIMIT_S, Earlier, earlier_scheduler, earlier_worker, unclaimed_sentence
 from taskyard_cli.dev.environment import Plan, scheduler_environment, worker_environment
 from taskyard_cli.dev.lines import readable
 from taskyard_cli.dev.place import Place
@@ -142,6 +142,8 @@ class Supervisor:
 
     async def _start(self, group: asyncio.TaskGroup) -> tuple[str, str]:
         scheduler, *workers = self._earlier()
+        if said := unclaimed_sentence(self._place.path, self._plan.workers):
+            self._say(said)
         where = await self._start_scheduler(group, scheduler)
         if not where:
             return "", ""
