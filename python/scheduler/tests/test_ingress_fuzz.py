@@ -18,6 +18,7 @@ from taskyard_core.engine.events import NewRun, NewTask, Refused
 from taskyard_core.fleet import Registration
 from taskyard_core.policy_codec import load_policy
 from taskyard_core.violations import InvalidInput
+from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress.definitions import read_definition
 from taskyard_scheduler.ingress.results import read_frame
 from taskyard_scheduler.ingress.runs import read_runs
@@ -132,7 +133,10 @@ def test_a_workflow(workflow: workflows_pb2.Workflow) -> None:
 
 @given(messages(workflows_pb2.RunSubmission))
 def test_a_start(item: workflows_pb2.RunSubmission) -> None:
-    [read] = read_runs(workflows_pb2.StartRunsRequest(runs=[item]), lambda name, version: FLOW if name != "*" else None)
+    def find(name: str, version: int) -> WorkflowVersion | None:
+        return None if "\0" in name or name == "*" else FLOW  # no workflow of such a name can be applied
+
+    [read] = read_runs(workflows_pb2.StartRunsRequest(runs=[item]), find)
     if isinstance(read, NewRun):
         assert set(json.loads(read.inputs_json)) == {"a"}
         check_storable([read.workflow, read.inputs_json, read.request_id, read.request_hash, read.idempotency_key])
