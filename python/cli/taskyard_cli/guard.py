@@ -30,6 +30,7 @@ class GuardedGroup(TyperGroup):
             raise typer.Exit(Exit.OK) from None
         except Exception as error:
             if is_usage(error):
+                name_value(error)
                 raise
             raise typer.Exit(tell(error)) from None
 
@@ -37,6 +38,16 @@ class GuardedGroup(TyperGroup):
 def is_usage(error: Exception) -> bool:
     """Tells whether an exception is the command-line parser's own, which says and exits by itself."""
     return type(error).__module__.startswith(("typer.", "click.", "typer._click"))
+
+
+def name_value(error: Exception) -> None:
+    """Puts the value that was given into the parser's refusal of it: its library says the rule alone."""
+    message, cause = getattr(error, "message", None), error.__cause__
+    if not isinstance(message, str) or cause is None or not hasattr(cause, "errors"):
+        return
+    said = message.removeprefix("Value error, ").replace("Input should be", "it should be")
+    given = str(cause.errors()[0]["input"])
+    error.message = said if repr(given) in said else f"{given!r}: {said}"  # type: ignore[attr-defined]  # it has one
 
 
 def tell(error: Exception) -> Exit:

@@ -235,6 +235,25 @@ def test_a_broken_file_of_dev_is_named(tmp_path: Path, cli: Cli) -> None:
     assert f"{data / 'cli.json'} cannot be read" in shown.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("submit", "shell", "--priority", "11"), "'11': it should be less than or equal to 10"),
+        (("submit", "shell", "--priority", "x"), "'x'"),
+        (("submit", "shell", "--cpus", "nan"), "'nan': it should be less than or equal to 1000"),
+        (("token", "--role", "boss"), "'boss' is not one of 'admin'"),
+        (("dev", "--workers", "65"), "'65': it should be less than or equal to 64"),
+    ],
+)
+def test_an_options_refusal_names_the_value_and_the_rule(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+    shown = cli(*arguments)
+    assert shown.exit_code == Exit.USAGE
+    words = " ".join(shown.stderr.replace("│", " ").split())
+    assert said in words
+    assert arguments[-2] in words
+    assert "Value error" not in words
+
+
 def test_the_token_is_sent(at: Cli, served: Served) -> None:
     at("tasks")
     at("tasks", "--token", "other")
