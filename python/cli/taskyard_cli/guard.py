@@ -42,11 +42,11 @@ def is_usage(error: Exception) -> bool:
 
 def name_value(error: Exception) -> None:
     """Puts the value that was given into the parser's refusal of it: its library says the rule alone."""
-    message, cause = getattr(error, "message", None), error.__cause__
-    if not isinstance(message, str) or cause is None or not hasattr(cause, "errors"):
+    message, faults = getattr(error, "message", None), getattr(error.__cause__, "errors", None)
+    if not isinstance(message, str) or faults is None:
         return
     said = message.removeprefix("Value error, ").replace("Input should be", "it should be")
-    given = str(cause.errors()[0]["input"])
+    given = str(faults()[0]["input"])
     error.message = said if repr(given) in said else f"{given!r}: {said}"  # type: ignore[attr-defined]  # it has one
 
 
