@@ -182,6 +182,9 @@ def parser() -> argparse.ArgumentParser:
 
 def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what the arguments say, by the names of the settings. Raises SettingsError."""
+    for name, value in vars(arguments).items():
+        if value == "" or (isinstance(value, list) and "" in value):  # most often a shell's variable that is not set
+            raise SettingsError(f"--{name.replace('_', '-')} is empty: give it a value, or leave it out")
     return {
         "address": arguments.address,
         "worker_id": arguments.worker_id,

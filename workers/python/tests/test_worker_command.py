@@ -327,6 +327,10 @@ async def test_an_unusable_data_directory_exits_74(port: int, workers: Workers, 
         (("--only", "nothing"), "", "no handler for task type 'nothing'"),
         ((), "missing.py", "there is no file 'missing.py'"),
         (("--nonsense",), "", "unrecognized arguments: --nonsense"),
+        (("--worker-id", ""), "", "--worker-id is empty: give it a value, or leave it out"),
+        (("--memory-mb", ""), "", "--memory-mb is empty"),
+        (("--label", "a=b", "--label", ""), "", "--label is empty"),
+        (("--only", ""), "", "--only is empty"),
     ],
 )
 async def test_wrong_arguments_exit_2_with_a_sentence(
