@@ -207,6 +207,16 @@ INSTANCE_UPDATE: Final = INSTANCE_KEY + INSTANCE_CHANGING
 
 instance_row: Callable[[Instance], Row] = attrgetter(*INSTANCE_COLUMNS)
 instance_update_row: Callable[[Instance], Row] = attrgetter(*INSTANCE_UPDATE)
+_never_changing: Final[Callable[[Instance], Row]] = attrgetter(*INSTANCE_KEY, *INSTANCE_FIXED)
+
+
+def committed_row(instance: Instance, row: Row) -> Row:
+    """Returns INSTANCE_COLUMNS as a commit wrote them, given its INSTANCE_UPDATE or INSTANCE_COLUMNS row.
+
+    Of the instance, which may have changed since, only what never changes is taken.
+    """
+    return row if len(row) == len(INSTANCE_COLUMNS) else _never_changing(instance) + row[len(INSTANCE_KEY) :]
+
 
 ATTEMPT_COLUMNS: Final = (
     "tenant", "id", "attempt", "token", "worker_id", "term", "status", "assigned_at", "started_at", "ended_at",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
-from taskyard_core.records import ENDED, INSTANCE_CHANGING, INSTANCE_FIXED, INSTANCE_KEY, Instance, Row
+from taskyard_core.records import ENDED, INSTANCE_CHANGING, Instance, Row, committed_row
 
 KEPT: Final = 1_024
 TEXT_LIMIT: Final = 4_096
@@ -14,7 +14,6 @@ TEXT_LIMIT: Final = 4_096
 
 _PHASE: Final = INSTANCE_CHANGING.index("phase") - len(INSTANCE_CHANGING)  # from the end, as both kinds of row have it
 _OUTPUT: Final = INSTANCE_CHANGING.index("output_json") - len(INSTANCE_CHANGING)
-_fixed: Final[Callable[[Instance], Row]] = attrgetter(*INSTANCE_KEY, *INSTANCE_FIXED)
 
 
 class RecentEnds:
@@ -36,13 +35,13 @@ class RecentEnds:
                 ends[id] = entry
         for _, id in deleted:
             ends.pop(id, None)
-        for id in list(ends)[: len(ends) - KEPT] if len(ends) > KEPT else ():
+        for id in list(islice(ends, max(0, len(ends) - KEPT))):
             del ends[id]
 
     def row(self, id: str) -> Row | None:
         """Returns the INSTANCE_COLUMNS row of an instance that has ended, None when it is not known here."""
         entry = self._ends.get(id)
-        return _fixed(entry[0]) + entry[1][-len(INSTANCE_CHANGING) :] if entry is not None else None
+        return committed_row(*entry) if entry is not None else None
 
 
 def _is_small(instance: Instance, row: Row) -> bool:

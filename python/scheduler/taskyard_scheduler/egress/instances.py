@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import (
     INSTANCE_COLUMNS,
-    INSTANCE_FIXED,
-    INSTANCE_KEY,
     PENDING,
     QUEUED,
     Instance,
     Row,
+    committed_row,
 )
 from taskyard_scheduler.egress.values import put_error, put_texts, put_time
 
@@ -22,8 +20,6 @@ BRIEF_LIMIT: Final = 1_000
 """In lists, params, input and output of more characters are left out."""
 
 _COLUMNS: Final = len(INSTANCE_COLUMNS)
-_KEYS: Final = len(INSTANCE_KEY)
-_fixed: Final[Callable[[Instance], Row]] = attrgetter(*INSTANCE_KEY, *INSTANCE_FIXED)
 
 
 def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance:
@@ -98,8 +94,7 @@ def instance_snapshot(instance: Instance, row: Row) -> pb.TaskInstance:
         instance: The instance; only what never changes is taken from it, and what a live attempt says of itself.
         row: Its INSTANCE_UPDATE row of the commit, or its INSTANCE_COLUMNS row.
     """
-    whole = row if len(row) >= _COLUMNS else _fixed(instance) + row[_KEYS:]
-    return instance_from_row(whole, instance)
+    return instance_from_row(committed_row(instance, row), instance)
 
 
 def brief(task: pb.TaskInstance) -> pb.TaskInstance:
