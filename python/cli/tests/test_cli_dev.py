@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -321,8 +320,10 @@ def test_a_task_that_ran_when_it_was_killed_runs_once(
     first = start("--workers", "1", data=data, fake=False)
     first.until("is ready")
     monkeypatch.setenv("TASKYARD_DATA", str(data))
-    task = cli("submit", "shell", "--param", f"command=echo start >>{seen}; sleep 5; echo end >>{seen}").stdout.strip()
-    wait_for(lambda: seen.exists())
+    os.mkfifo(began := tmp_path / "began")
+    command = f"echo start >>{seen}; echo >{began}; sleep 5; echo end >>{seen}"
+    task = cli("submit", "shell", "--param", f"command={command}").stdout.strip()
+    began.read_text()  # returns when the task has written
     worker = int((data / "worker-1.pid").read_text())
     first.process.kill()
     first.process.wait()
@@ -331,20 +332,12 @@ def test_a_task_that_ran_when_it_was_killed_runs_once(
         "worker-1 waits"
     )
     second.until("is ready")
-    wait_for(lambda: "SUCCESS" in cli("tasks").stdout)
+    cli("logs", "-f", task)  # returns when the task has ended
     found = json.loads(cli("task", "show", task, "-o", "json").stdout)
     told = (found["task"]["status"], found["task"]["attempt"], len(found["attempts"]))
     assert told == ("TASK_STATUS_SUCCESS", 1, 1)
     assert seen.read_text() == "start\nend\n"
     assert second.end() == 0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Waits for what another process does, of which nothing else tells."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def hold(path: Path, pid: str = "") -> int:
@@ -365,9 +358,8 @@ def test_each_waits_for_its_own_predecessor_and_the_others_start(start: Start, t
     assert "(process 77), which still holds the database: at most 25 s, Ctrl-C ends it" in said
     assert len(dev.children()) == 0
     os.close(scheduler)
-    for _ in range(2):  # in whichever order
-        dev.until("worker")
-    wait_for(lambda: (data / "worker-1" / "alive").exists())
+    while not all(any(word in line for line in dev.lines) for word in ("worker-2 waits", "worker started")):
+        dev.until("worker")  # in whichever order
     assert not (data / "worker-2" / "alive").exists()
     os.close(worker)
     dev.until("is ready")
@@ -447,6 +439,6 @@ def test_it_says_itself_that_it_stops(start: Start) -> None:
     worker.suspend()
     dev.process.send_signal(signal.SIGINT)
     dev.until("stopping")
-    wait_for(lambda: (dev.data / "dev.lock").read_text().split()[1:] == ["40"])
+    assert (dev.data / "dev.lock").read_text().split()[1:] == ["40"]
     worker.resume()
     assert dev.wait() == 0

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gated_store import PATIENCE_S, submission
+from gated_store import PATIENCE_S, GatedStore, submission
 from leaders import leading
 
 from taskyard_core.engine.events import Accepted, Cancel
 from taskyard_core.records import CANCELLED, Changes
 from taskyard_scheduler import leader as leader_module
 from taskyard_scheduler.grpc_errors import translate
-from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
+from taskyard_scheduler.store.memory import MemoryDatabase
 from taskyard_scheduler.store.open import open_store
 from taskyard_scheduler.store.port import StoreUnavailable
 from taskyard_scheduler.store.sqlite import SqliteDialect
@@ -45,7 +45,7 @@ async def test_a_row_that_somebody_deleted_holds_nothing_up(tmp_path: Path) -> N
         await store.close()
 
 
-class FullStore(MemoryStore):
+class FullStore(GatedStore):
     """Takes no commit while `full`."""
 
     full = True
@@ -59,10 +59,10 @@ class FullStore(MemoryStore):
 async def test_who_is_refused_while_nothing_can_be_stored_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_module, "STALL_LIMIT_S", 0.0)
     store = FullStore(MemoryDatabase())
+    store.open_wide()
     async with leading(store) as leader, asyncio.timeout(PATIENCE_S):
         accepted = submission(leader, "a")
-        while not leader.stalled():  # noqa: ASYNC110 - the leader tells nobody that it waits for the database
-            await asyncio.sleep(0.001)
+        await store.until_asked(2)  # once more: so the leader knows that the database does not answer
         with pytest.raises(Unavailable) as caught:
             leader.admit(1)
         assert caught.value.message == (

@@ -144,9 +144,7 @@ async def test_while_the_database_stands_still_what_it_has_is_told(store: Counti
         store.fail[2] = "before"
         cancelled = cancel(leader, id)
         store.permits.release()
-        async with asyncio.timeout(PATIENCE_S):
-            while not leader.stalled():  # noqa: ASYNC110 - the leader tells nobody that it waits for the database
-                await asyncio.sleep(0.001)
+        await store.until_asked(3)  # once more: so the leader knows that the database does not answer
         frames = watch(leader, id)
         assert told(await anext(frames)) == {id: QUEUED}
         store.open_wide()

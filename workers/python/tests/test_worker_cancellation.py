@@ -27,7 +27,7 @@ from taskyard.v1.workers_pb2 import (
     RegisterRequest,
     RegisterResponse,
 )
-from taskyard_worker import Context, TaskRegistry
+from taskyard_worker import Context, TaskRegistry, session
 from taskyard_worker.grpc_link import GrpcLink, GrpcStream
 from taskyard_worker.loops import Loops, end
 
@@ -275,17 +275,40 @@ async def test_a_worker_ends_wherever_a_cancellation_is_lost(registry: TaskRegis
 
 
 class GoodbyeLink(FakeLink):
-    """Ends the stream as soon as it hears the goodbye, and answers that later."""
+    """Ends the stream as soon as it hears the goodbye, and answers that once the worker has seen the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = asyncio.Event()
 
     async def deregister(self, request: DeregisterRequest) -> DeregisterResponse:
         self.streams[-1].end()
-        await asyncio.sleep(1)  # longer than the worker waits before it would open another stream
+        await self.seen.wait()
+        for _ in range(10):  # in which the worker would open another stream
+            await asyncio.sleep(0)
         return await super().deregister(request)
 
 
-async def test_a_stream_that_ends_at_the_goodbye_does_not_cut_it_short(registry: TaskRegistry) -> None:
+class NoPause:
+    """A pause between tries that takes no time and says that it began."""
+
+    def __init__(self, began: asyncio.Event) -> None:
+        self._began = began
+
+    def next_s(self) -> float:
+        self._began.set()
+        return 0.0
+
+    def reset(self) -> None:
+        """Nothing to begin anew."""
+
+
+async def test_a_stream_that_ends_at_the_goodbye_does_not_cut_it_short(
+    registry: TaskRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gated(registry)
     link = GoodbyeLink()
+    monkeypatch.setattr(session, "Backoff", lambda _random: NoPause(link.seen))
     async with working(registry, link) as bench:
         await link.stream()
         bench.runtime.drain()

@@ -33,7 +33,7 @@ async def hello(name: str = "you"):
 
 @task("wait")
 async def wait(ctx: Context):
-    await asyncio.sleep(600)
+    await asyncio.Event().wait()
 
 @task("leaves")
 async def leaves(name: str):
@@ -45,7 +45,7 @@ async def leaves(name: str):
 async def leaves_late():
     async def child():
         try:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         finally:
             raise SystemExit(3)
     kept.append(asyncio.create_task(child()))
@@ -57,7 +57,7 @@ kept = []
 async def deaf():
     while True:
         try:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
 

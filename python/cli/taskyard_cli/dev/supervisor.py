@@ -87,6 +87,8 @@ class Supervisor:
             finally:
                 self._stop.set()
                 self._place.tell_stopping(2 * STOP_S)  # the workers, then the scheduler
+                if not self._failure:
+                    self._say("stopping")
                 await self._end_all()
         if self._failure:
             raise CliError(self._failure, Exit.FAILED)
@@ -116,7 +118,6 @@ class Supervisor:
         if not self._stop.is_set():
             ready(grpc, http)
         await self._stop.wait()
-        self._say("stopping")
 
     @property
     def _logs(self) -> Path:
