@@ -90,7 +90,9 @@ async def test_what_asks_for_more_than_anyone_offers_waits_and_says_why(site: Si
     assert await waits.result(60) == {"double": 4}
     assert "0/20   0/1500m CPU, 0/1 GPU" in await taskyard(site, "workers")
 
-    assert (await client.get_task(too_much.id)).task.status == tasks.TASK_STATUS_QUEUED
+    read = (await client.get_task(too_much.id)).task
+    assert (read.status, read.resources.cpu_millis, read.resources.gpus) == (tasks.TASK_STATUS_QUEUED, 500, 2)
+    assert "500m CPU, 2 GPU" in await taskyard(site, "task", "show", too_much.id)
     await site.start_worker("large", settings={"TASKYARD_CPUS": "0.5", "TASKYARD_GPUS": "2"})
     assert await too_much.result(60) == {"double": 2}
 

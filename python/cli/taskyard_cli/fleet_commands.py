@@ -7,16 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from taskyard.v1 import fleet_pb2 as pb
-from taskyard.v1.policies_pb2 import Resources
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer
+from taskyard_cli.resources import asked_for, in_use
 from taskyard_cli.show import facts, state, table, when, worker_word
 from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
 
 Filter = Annotated[str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
-_UNITS = ("m CPU", " MiB", " GPU")
 
 
 def workers(
@@ -42,7 +41,7 @@ def workers(
 def _worker_row(each: pb.Worker) -> tuple[Any, ...]:
     labels = ",".join(f"{name}={value}" for name, value in sorted(each.labels.items()))
     tasks = f"{each.active_tasks}/{each.max_concurrency}"
-    resources = _in_use(each.resources_in_use, each.resources)
+    resources = in_use(each.resources_in_use, each.resources)
     host = f"{each.host}:{each.port}" if each.port else each.host
     word = state(worker_word(each.state))
     types = ",".join(each.capabilities)
@@ -71,26 +70,12 @@ def queues(
             each.waiting,
             when(each.head_time),
             each.selector,
-            _resources(each.resources),
+            asked_for(each.resources),
             "yes" if each.deadlines else "",
         )
         for each in page.queues
     )
     answer(page, output, lambda: table(columns, rows, empty="nothing waits"))
-
-
-def _resources(asked: Resources) -> str:
-    return ", ".join(f"{amount}{unit}" for amount, unit in zip(_amounts(asked), _UNITS, strict=True) if amount)
-
-
-def _in_use(used: Resources, offered: Resources) -> str:
-    """Returns `500/4000m CPU, 1/2 GPU`: a worker that came back with a smaller offer may use more than it has."""
-    both = zip(_amounts(used), _amounts(offered), _UNITS, strict=True)
-    return ", ".join(f"{held}/{had}{unit}" for held, had, unit in both if held or had)
-
-
-def _amounts(some: Resources) -> tuple[int, int, int]:
-    return some.cpu_millis, some.memory_mb, some.gpus
 
 
 def status(

@@ -47,6 +47,8 @@ def task_differences(sent: TaskSubmission, first: TaskInstance) -> list[str]:
     if sent.HasField("priority") and sent.priority != first.priority:
         found.append("priority")
     whole = not (sent.task_name or first.task_name)
+    if (whole or sent.HasField("resources")) and sent.resources != first.resources:
+        found.append("resources")
     found += _members("param", dict(sent.params), dict(first.params), whole=whole)
     return found + _members("input", _object(sent.input_json), _object(first.input_json), whole=whole)
 

@@ -14,6 +14,7 @@ from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
+from taskyard_cli.resources import asked_for
 from taskyard_cli.show import (
     err,
     facts,
@@ -109,6 +110,7 @@ def _task_page(found: pb.GetTaskResponse, summary: str) -> Group:
             ("progress", " ".join(filter(None, (percent, task.progress_message)))),
             ("error", f"{task.error.kind}: {task.error.message}" if task.HasField("error") else ""),
             ("priority", task.priority),
+            ("resources", asked_for(task.resources)),
             ("run", task.run_id),
             ("step", task.step_id),
             ("created", when(task.create_time)),

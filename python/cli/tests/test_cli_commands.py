@@ -41,7 +41,7 @@ def furnished(served: Served) -> Served:
         task_id="task-a", task_type="shell", status=Status.TASK_STATUS_SUCCESS, priority=5, attempt=2,
         params={"command": "echo hi"}, input_json='{"a":1}', output_json='{"exit_code":0}', worker_id="w-1",
         create_time=time_at(0), start_time=time_at(1), end_time=time_at(3.25), run_id="run-a", step_id="fetch",
-        idempotency_key="key",
+        idempotency_key="key", resources=policies_pb2.Resources(cpu_millis=500, memory_mb=2_048, gpus=1),
     )  # fmt: skip
     model.tasks["task-b"] = tasks_pb2.TaskInstance(
         task_id="task-b", task_type="evil\x1b[31m\r\n", status=Status.TASK_STATUS_RUNNING, priority=1, attempt=1,

@@ -69,6 +69,10 @@ def test_the_cores_are_counted_to_a_thousandth(at: Cli, served: Served) -> None:
         (("a", "-p", "x=1"), ("a",), "param x"),
         (("a", "--input", '{"x": 1}'), ("a", "--input", '{"x": [1]}'), "input x"),
         (("a", "--priority", "1"), ("a", "--priority", "2"), "priority"),
+        (("a", "--gpus", "1"), ("a", "--gpus", "1"), ""),
+        (("a", "--gpus", "1"), ("a",), "resources"),
+        (("a",), ("a", "--cpus", "2"), "resources"),
+        (("a", "--task", "d", "--gpus", "1"), ("a", "--task", "d"), ""),  # as below
         (("a", "--task", "d"), ("a", "--task", "e"), "definition"),
         (("a", "--task", "d", "-p", "x=1"), ("a", "--task", "d"), ""),  # it may be the definition's own
         (("a", "-p", "a=1"), ("a", *(f"-p{name}=1" for name in "bcdefg")),

@@ -117,6 +117,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
             task_id=outcome.task_id, task_type=task.task_type, params=task.params, input_json=task.input_json,
             status=self.model.first_status, task_name=task.task_name, idempotency_key=task.idempotency_key,
             output_json="{}", revision=self.model.revision + 1, priority=task.priority or 5,
+            resources=task.resources if task.HasField("resources") else None,
         )  # fmt: skip
         return outcome
 

@@ -10,6 +10,7 @@ import store_rows
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.explain import WaitReason
 from taskyard_core.engine.instances import instance_from_row as make_live
+from taskyard_core.policy_codec import dump_policy
 from taskyard_core.records import INSTANCE_COLUMNS, Policy, TaskState, instance_update_row
 from taskyard_scheduler.egress.explain import explain_ended, explain_live
 from taskyard_scheduler.egress.instances import attempts_of, brief, instance_from_row, instance_snapshot
@@ -49,6 +50,19 @@ def test_further_columns_are_passed_over_and_absent_times_stay_absent() -> None:
         NOW, NOW, None, None, None,
     ]  # fmt: skip
     assert task.idempotency_key == ""
+
+
+@pytest.mark.parametrize("policy", [Policy(cpu_millis=500), Policy(memory_mb=2_048), Policy(gpus=1, exclusive=True)])
+def test_the_resources_asked_for_are_shown_and_only_those(policy: Policy) -> None:
+    task = instance_from_row(store_rows.instance(policy_json=dump_policy(policy)))
+    assert task.HasField("resources")
+    shown = (task.resources.cpu_millis, task.resources.memory_mb, task.resources.gpus)
+    assert shown == (policy.cpu_millis, policy.memory_mb, policy.gpus)
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(run_ms=7, exclusive=True)])
+def test_who_asks_for_no_resources_is_shown_with_none(policy: Policy) -> None:
+    assert not instance_from_row(store_rows.instance(policy_json=dump_policy(policy))).HasField("resources")
 
 
 def test_a_live_attempt_says_how_far_it_is() -> None:

@@ -884,6 +884,7 @@ class TaskInstance(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """UUIDv7."""
     task_name: _builtins.str
@@ -948,6 +949,12 @@ class TaskInstance(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Facts that the worker reported with the result."""
 
+    @_builtins.property
+    def resources(self) -> _policies_pb2.Resources:
+        """What each of its attempts holds on its worker while it runs: the submission's, else the definition's. Absent when it
+        asks for nothing beyond a slot. Set by the scheduler.
+        """
+
     def __init__(
         self,
         *,
@@ -975,10 +982,11 @@ class TaskInstance(_message.Message):
         revision: _builtins.int = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         idempotency_key: _builtins.str = ...,
+        resources: _policies_pb2.Resources | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "percent", b"percent", "queue_time", b"queue_time", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "percent", b"percent", "queue_time", b"queue_time", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "attempt", b"attempt", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "metadata", b"metadata", "output_json", b"output_json", "params", b"params", "percent", b"percent", "priority", b"priority", "progress_message", b"progress_message", "queue_time", b"queue_time", "retry_count", b"retry_count", "revision", b"revision", "run_id", b"run_id", "start_time", b"start_time", "status", b"status", "step_id", b"step_id", "task_id", b"task_id", "task_name", b"task_name", "task_type", b"task_type", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "attempt", b"attempt", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "metadata", b"metadata", "output_json", b"output_json", "params", b"params", "percent", b"percent", "priority", b"priority", "progress_message", b"progress_message", "queue_time", b"queue_time", "resources", b"resources", "retry_count", b"retry_count", "revision", b"revision", "run_id", b"run_id", "start_time", b"start_time", "status", b"status", "step_id", b"step_id", "task_id", b"task_id", "task_name", b"task_name", "task_type", b"task_type", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__percent: _TypeAlias = _typing.Literal["percent"]  # noqa: Y015
     _WhichOneofArgType__percent: _TypeAlias = _typing.Literal["_percent", b"_percent"]  # noqa: Y015

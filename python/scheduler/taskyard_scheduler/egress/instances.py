@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.policy_codec import load_policy
 from taskyard_core.records import (
     INSTANCE_COLUMNS,
     PENDING,
@@ -14,7 +15,7 @@ from taskyard_core.records import (
     Row,
     committed_row,
 )
-from taskyard_scheduler.egress.values import put_error, put_texts, put_time
+from taskyard_scheduler.egress.values import put_error, put_resources, put_texts, put_time
 
 BRIEF_LIMIT: Final = 1_000
 """In lists, params, input and output of more characters are left out."""
@@ -30,8 +31,8 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
         live: The same instance in memory, if it is there: what its running attempt says of itself is added.
     """
     (
-        _, id, task_name, task_type, _, run_id, step_id, priority, params_json, input_json, _, _, _, _, key, _,
-        created_at, state, _, _, _, attempt, retries, _, worker_id, _, _, queued_at, assigned_at, started_at,
+        _, id, task_name, task_type, _, run_id, step_id, priority, params_json, input_json, policy_json, _, _, _,
+        key, _, created_at, state, _, _, _, attempt, retries, _, worker_id, _, _, queued_at, assigned_at, started_at,
         ended_at, _, output_json, error_kind, error_message, metadata_json, _, revision,
     ) = row[:_COLUMNS]  # fmt: skip
     task = pb.TaskInstance()
@@ -56,6 +57,8 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
         task.retry_count = retries
     if key:
         task.idempotency_key = key
+    if policy_json:
+        put_resources(task.resources, load_policy(policy_json))
     if live is not None:
         if live.percent is not None:
             task.percent = live.percent

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from taskyard.v1 import fleet_pb2 as pb
-from taskyard.v1 import policies_pb2
 from taskyard_core.ready import ReadyQueue
-from taskyard_scheduler.egress.values import put_time
+from taskyard_scheduler.egress.values import put_resources, put_time
 
 
 def queue_message(queue: ReadyQueue) -> pb.Queue:
     """Returns a queue as it is now."""
     policy = queue.policy
     message = pb.Queue(task_type=queue.task_type, selector=policy.selector, waiting=len(queue), deadlines=policy.waits)
-    if policy.asks:
-        asked = policies_pb2.Resources(cpu_millis=policy.cpu_millis, memory_mb=policy.memory_mb, gpus=policy.gpus)
-        message.resources.CopyFrom(asked)
+    put_resources(message.resources, policy)
     head = _head_ms(queue)
     if head is not None:
         put_time(message.head_time, head)

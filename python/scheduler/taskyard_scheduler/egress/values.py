@@ -8,9 +8,9 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard.v1 import policies_pb2, workflows_pb2
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard.v1 import workflows_pb2
-from taskyard_core.records import ASSIGNED, CANCELLING, RUNNING, SUCCESS
+from taskyard_core.records import ASSIGNED, CANCELLING, RUNNING, SUCCESS, Policy
 
 _UNFAILED: Final = frozenset({SUCCESS, ASSIGNED, RUNNING, CANCELLING})
 """States in which what the row says of a failure is an earlier attempt's, or not yet settled."""
@@ -23,6 +23,14 @@ def put_time(target: Timestamp, ms: int) -> None:
     """Sets a message's time, given in Unix milliseconds."""
     target.seconds = ms // 1000
     target.nanos = ms % 1000 * 1_000_000
+
+
+def put_resources(target: policies_pb2.Resources, policy: Policy) -> None:
+    """Says in a message's field what a task asks for; leaves the field absent when that is nothing."""
+    if policy.asks:
+        target.cpu_millis = policy.cpu_millis
+        target.memory_mb = policy.memory_mb
+        target.gpus = policy.gpus
 
 
 def put_texts(target: MutableMapping[str, str], text: str) -> None:
