@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Coroutine
 from typing import Any
+
+CANCEL_AGAIN_S = 0.5
+"""How long a cancelled task may take to end before it is cancelled again, in seconds."""
+CANCELS = 5
+"""How often, before it is left."""
 
 
 class Background:
@@ -21,11 +27,20 @@ class Background:
         return task
 
     async def close(self) -> None:
-        """Cancels what still runs and waits for its end."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Cancels what still runs until it ends; returns in bounded time, with a warning when something does not.
+
+        More than once, since a cancellation may get lost in what a call awaits just then.
+        """
+        left = set(self._tasks)
+        for _ in range(CANCELS):
+            if not left:
+                return
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+        if left:
+            names = ", ".join(sorted(task.get_name() for task in left))
+            warnings.warn(f"the client is closed, and goes on with {names}", ResourceWarning, stacklevel=2)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]

@@ -6,7 +6,7 @@ No retries: calls.py repeats what may be repeated.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
 
+from taskyard_client.cancellation import own_cancellation
 from taskyard_client.certificates import BadCertificates, check_certificates, read_certificates
 from taskyard_client.errors import ClientClosed, InvalidInput, TaskyardError, Violation
 from taskyard_client.statuses import error_of
@@ -76,22 +77,29 @@ class GrpcTransport:
     async def unary(self, method: Method[Req, Res], request: Req, timeout: float) -> Res:
         """See Transport.unary."""
         call = self._calls.get(method.path) or self._open(method, streams=False)
-        try:
-            response: Res = await call(request, timeout=timeout, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self._error(error, method) from error
+        with own_cancellation():
+            try:
+                response: Res = await call(request, timeout=timeout, metadata=self._metadata)
+            except grpc.aio.AioRpcError as error:
+                raise self._error(error, method) from error
         return response
 
     async def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
         """See Transport.stream."""
         call = (self._calls.get(method.path) or self._open(method, streams=True))(request, metadata=self._metadata)
+        responses = aiter(call)
         try:
-            async for response in call:
+            while (response := await self._next(responses, method)) is not None:
                 yield response
-        except grpc.aio.AioRpcError as error:
-            raise self._error(error, method) from error
         finally:
             call.cancel()
+
+    async def _next(self, responses: AsyncIterator[Res], method: Method[Any, Res]) -> Res | None:
+        with own_cancellation():
+            try:
+                return await anext(responses, None)
+            except grpc.aio.AioRpcError as error:
+                raise self._error(error, method) from error
 
     async def close(self) -> None:
         """See Transport.close."""

@@ -71,16 +71,18 @@ class LoopThread:
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yields what `items` yields on the loop; closing the iterator closes it."""
+        # Who is interrupted is gone before the loop has ended what it waited for: the end waits for its turn.
+        turn = asyncio.Lock()
         try:
             while True:
                 try:
-                    item = self.run(_next(items))
+                    item = self.run(_next(items, turn))
                 except StopAsyncIteration:
                     return
                 yield item
         finally:
             if not self._loop.is_closed():
-                self.run(items.aclose())
+                self.run(_close(items, turn))
 
     def close(self) -> None:
         """Stops the loop and ends the thread. Harmless when repeated."""
@@ -113,5 +115,11 @@ async def _carry(work: Coroutine[Any, Any, T], done: Future[T]) -> None:
             done.set_result(result)
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await anext(items)
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(items)
+
+
+async def _close(items: AsyncGenerator[Any, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from scripted_server import ScriptedServer, TaskStatus
 
 from taskyard.v1 import workflows_pb2
+from taskyard_client.loop_thread import LoopThread
 
 
 @pytest.fixture
@@ -17,3 +21,20 @@ def two_steps() -> workflows_pb2.Workflow:
             workflows_pb2.WorkflowStep(id="b", task_type="x", needs=["a"]),
         ],
     )
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A scripted server on a loop of its own."""
+    thread = LoopThread("scripted-server")
+
+    async def start() -> ScriptedServer:
+        made = ScriptedServer()
+        made.model.first_status = TaskStatus.TASK_STATUS_SUCCESS
+        await made.start()
+        return made
+
+    running = thread.run(start())
+    yield running
+    thread.run(running.stop())
+    thread.close()

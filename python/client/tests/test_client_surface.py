@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from scripted_server import ScriptedServer, TaskStatus
+from scripted_server import ScriptedServer
 
 import taskyard_client as ty
 from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
@@ -78,23 +78,6 @@ def test_request_ids_are_ordered_by_time_unique_and_reproducible() -> None:
     assert len(set(made)) == 50
     again = RequestIds(lambda: 1_700_000_000_000, random.Random(1))
     assert again.one() == made[0]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    """A scripted server on a loop of its own."""
-    thread = LoopThread("scripted-server")
-
-    async def start() -> ScriptedServer:
-        made = ScriptedServer()
-        made.model.first_status = TaskStatus.TASK_STATUS_SUCCESS
-        await made.start()
-        return made
-
-    running = thread.run(start())
-    yield running
-    thread.run(running.stop())
-    thread.close()
 
 
 def test_the_sync_client_does_the_same(server: ScriptedServer) -> None:

@@ -6,8 +6,7 @@ Not the conversation itself: that is `session`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from taskyard.v1.workers_pb2 import (
     RegisterResponse,
 )
 from taskyard.v1.workers_pb2_grpc import WorkerServiceStub
+from taskyard_client.cancellation import own_cancellation
 from taskyard_worker.link import LinkError
 from taskyard_worker.retry import with_retries
 
@@ -149,26 +149,6 @@ class GrpcStream:
         """End the call."""
         self._closed = True
         self._call.cancel()
-
-
-@contextmanager
-def own_cancellation() -> Iterator[None]:
-    """Let a cancellation of the task that comes inside leave as one, whatever a call makes of it.
-
-    gRPC awaits tasks of its own, which take the cancellation for theirs: when the call ends in the same moment, its end
-    is all that is left of it.
-    """
-    task = asyncio.current_task()
-    before = 0 if task is None else task.cancelling()
-    lost: Exception | None = None
-    try:
-        yield
-    except Exception as error:
-        lost = error
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError from lost
-    if lost is not None:
-        raise lost
 
 
 def link_error(error: grpc.aio.AioRpcError) -> LinkError:
