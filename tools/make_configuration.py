@@ -25,6 +25,9 @@ INTRODUCTION = """\
 Every setting is an environment variable. One that is not set, or empty, has its default. A value that breaks its
 rule stops the process at its start with a sentence that names the variable, the value, the rule and the way out.
 
+`TASKYARD_ADDRESS`, `TASKYARD_TOKEN`, `TASKYARD_CA` and `TASKYARD_DATA` mean the same to every command, see
+[how a command finds the scheduler](cli.md#how-it-finds-the-scheduler).
+
 This page is generated from the settings classes by `tools/make_configuration.py`; do not edit it.
 """
 

@@ -89,9 +89,19 @@ def test_a_wrong_command_is_found(command: str, found: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_variable_is_one_that_is_read(page: Path) -> None:
     settings = (ROOT / "docs/configuration.md").read_text()
-    known = {*re.findall(r"^\| `(TASKYARD_\w+)`", settings, re.MULTILINE), "TASKYARD_CA"}
+    known = set(re.findall(r"^\| `(TASKYARD_\w+)`", settings, re.MULTILINE))
     assert len(known) > 20
     assert set(re.findall(r"\bTASKYARD_[A-Z_]+", page.read_text())) - known == set()
+
+
+def test_every_variable_that_the_code_names_is_on_the_page() -> None:
+    settings = (ROOT / "docs/configuration.md").read_text()
+    known = set(re.findall(r"^\| `(TASKYARD_\w+)`", settings, re.MULTILINE))
+    sources = [*ROOT.glob("python/*/taskyard_*/**/*.py"), *ROOT.glob("workers/python/taskyard_worker/**/*.py")]
+    assert len(sources) > 100
+    named = {name: path.name for path in sources for name in re.findall(r"\bTASKYARD_[A-Z_]*[A-Z]\b", path.read_text())}
+    told = {"TASKYARD_TASK_ID"}  # what `shell` tells its command: no setting
+    assert {name: file for name, file in named.items() if name not in known | told} == {}
 
 
 def test_the_address_of_a_database_has_the_password_that_its_user_was_made_with() -> None:

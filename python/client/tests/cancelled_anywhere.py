@@ -28,7 +28,7 @@ class _CountingLoop(asyncio.SelectorEventLoop):
         self._left = at
 
     def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         self._left -= self.victim is not None
         now = self.victim is not None and not self._left

@@ -168,6 +168,7 @@ def parser() -> argparse.ArgumentParser:
     add("--only", action="append", metavar="TYPE", help="offer this task type and no others; may be repeated")
     add("--no-builtin", action="store_true", help="do not offer shell, sleep and text_process")
     add("--address", metavar="HOST:PORT", help="a scheduler's gRPC address (TASKYARD_ADDRESS)")
+    add("--ca", metavar="FILE", help="certificates (PEM) that sign the scheduler's; encrypts all (TASKYARD_CA)")
     add("--worker-id", metavar="ID", help="the worker's id (TASKYARD_WORKER_ID)")
     add("--data", metavar="DIR", help="data directory (TASKYARD_DATA)")
     add("--concurrency", metavar="N", help="how many tasks run at once (TASKYARD_CONCURRENCY)")
@@ -187,6 +188,7 @@ def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"--{name.replace('_', '-')} is empty: give it a value, or leave it out")
     return {
         "address": arguments.address,
+        "ca": arguments.ca,
         "worker_id": arguments.worker_id,
         "data": arguments.data,
         "concurrency": arguments.concurrency,

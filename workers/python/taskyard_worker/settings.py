@@ -33,9 +33,9 @@ class WorkerSettings(BaseModel):
     token: SecretStr = Field(
         default=SecretStr(""), description="Bearer token whose role is `worker`. Empty: none is sent."
     )
-    tls_ca: Path | None = Field(
+    ca: Path | None = Field(
         default=None,
-        description="File of certificates that sign the scheduler's. Unset: the connection is not encrypted.",
+        description="File of certificates (PEM) that sign the scheduler's. Unset: the connection is not encrypted.",
     )
     worker_id: str = Field(
         default="",
@@ -126,10 +126,10 @@ class WorkerSettings(BaseModel):
             raise ValueError(f"cores are counted to a thousandth; write {max(0.001, round(cpus, 3)):g}")
         return cpus
 
-    @field_validator("data")
+    @field_validator("data", "ca")
     @classmethod
-    def _home_directory(cls, path: Path) -> Path:
-        return path.expanduser()
+    def _home_directory(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser()
 
     @property
     def cpu_millis(self) -> int:

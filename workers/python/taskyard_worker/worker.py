@@ -180,13 +180,13 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
 def open_link(settings: WorkerSettings, random: Random) -> GrpcLink:
     """Return the way to the scheduler. Raises SettingsError."""
     certificates = None
-    if settings.tls_ca is not None:
+    if settings.ca is not None:
         from taskyard_client.certificates import BadCertificates, read_certificates  # here, since few workers need it
 
         try:
-            certificates = read_certificates(settings.tls_ca)
+            certificates = read_certificates(settings.ca)
         except BadCertificates as error:
-            raise SettingsError(f"TASKYARD_TLS_CA is {settings.tls_ca}, a file that {error}") from error
+            raise SettingsError(f"TASKYARD_CA is {settings.ca}, a file that {error}") from error
     return GrpcLink(settings.address, settings.token.get_secret_value(), random, certificates)
 
 

@@ -19,8 +19,8 @@ from worker_fakes import Silent, assignment, status
 from worker_grpc_scheduler import GrpcScheduler, serving
 
 from taskyard_worker import Offer, TaskRegistry, Worker, WorkerSettings
-from taskyard_worker.main import local_server
-from taskyard_worker.settings import SettingsError
+from taskyard_worker.main import local_server, overrides, parser
+from taskyard_worker.settings import SettingsError, load
 
 TASKS = """
 import asyncio, os, threading, time
@@ -448,8 +448,10 @@ async def test_a_certificate_file_that_cannot_be_used_is_named(
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_bytes(content)
-    settings = WorkerSettings(data=tmp_path, http_port=0, bind="127.0.0.1", tls_ca=file)
-    with pytest.raises(SettingsError, match=f"TASKYARD_TLS_CA is {file}, a file that {said}"):
+    given = {"TASKYARD_DATA": str(tmp_path), "TASKYARD_HTTP_PORT": "0", "TASKYARD_BIND": "127.0.0.1"}
+    settings = load(given | {"TASKYARD_CA": str(file)}, {})
+    assert settings == load(given, overrides(parser().parse_args(["--ca", str(file)])))
+    with pytest.raises(SettingsError, match=f"TASKYARD_CA is {file}, a file that {said}"):
         await Worker(settings, environ={}, log=Silent()).run()
 
 

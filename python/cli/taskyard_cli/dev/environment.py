@@ -10,7 +10,7 @@ from taskyard_cli.dev.place import Place
 from taskyard_cli.token_command import Role
 
 BIND = "127.0.0.1"
-_DROPPED = ("TASKYARD_WORKER_ID", "TASKYARD_SCHEDULER_ID", "TASKYARD_ELECTION", "TASKYARD_TLS_CA")
+_DROPPED = ("TASKYARD_WORKER_ID", "TASKYARD_SCHEDULER_ID", "TASKYARD_ELECTION", "TASKYARD_CA")
 
 
 @dataclass(frozen=True, slots=True)
