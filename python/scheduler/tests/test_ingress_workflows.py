@@ -9,7 +9,7 @@ import pytest
 
 from taskyard.v1 import policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_core.dag import TriggerRule
-from taskyard_core.templates import Scope
+from taskyard_core.templates import RenderError, Scope
 from taskyard_core.violations import InvalidInput
 from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress.workflows import compile_stored, content_hash, merge_definitions, read_workflow
@@ -62,6 +62,38 @@ def test_a_good_one_is_compiled() -> None:
     assert join.input is not None
     assert join.input.render(scope) == {"parts": [1], "k": 1}
     assert (end.constant_params, end.constant_input) == ('{"a":"${literal}"}', '{"b":["${x}",2]}')
+
+
+GONE = "${steps.a.output.gone}"
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"input_json": f'{{"x": "{GONE}"}}'}, "steps.b.c.input.x"),
+        ({"input_json": f'{{"input_json": [{{"a b": "{GONE}"}}]}}'}, "steps.b.c.input.input_json[0]['a b']"),
+        ({"input_json": f'{{"a b": "see {GONE}"}}'}, "steps.b.c.input['a b']"),
+        ({"params": {"input_json": GONE}}, "steps.b.c.params.input_json"),
+        ({"params": {"a b": GONE}}, "steps.b.c.params['a b']"),
+    ],
+)
+def test_a_value_missing_at_run_time_is_told_in_the_words_of_the_file(given: dict[str, Any], place: str) -> None:
+    _, plan = read(workflow(step("a"), step("b.c", "a", **given))).steps
+    with pytest.raises(RenderError) as caught:
+        (plan.input or plan.params[0][1]).render(Scope({}, {"a": {}}, "r", 1, ""))
+    assert caught.value.told("b.c").startswith(f"{place}: {GONE}: there is ")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [(f'"{GONE}"', "output"), (f'["{GONE}"]', "output[0]"), (f'{{"output_json": "{GONE}"}}', "output.output_json")],
+)
+def test_an_output_missing_at_run_time_is_told_in_the_words_of_the_file(text: str, place: str) -> None:
+    output = read(workflow(step("a"), output_json=text)).output
+    assert output is not None
+    with pytest.raises(RenderError) as caught:
+        output.render(Scope({}, {"a": {}}, "r", 1, ""))
+    assert caught.value.told().startswith(f"{place}: {GONE}: there is ")
 
 
 def test_a_step_without_work_has_empty_constants() -> None:

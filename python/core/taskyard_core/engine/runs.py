@@ -76,7 +76,7 @@ def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
         new.params_json = _params(plan, run)
         new.input_json = _input(plan, run)
     except RenderError as error:
-        problem = str(error)
+        problem = error.told(plan.id)
     instance = make_instance(c, run.tenant, new)
     _bind(run, step, instance)
     c.add(instance)
@@ -200,7 +200,7 @@ def _render_output(run: LiveRun) -> None:
     try:
         run.output_json = json.dumps(run.plan.output.render(run.scope))
     except RenderError as error:
-        run.error_message = f"the run's output could not be made: {error}"
+        run.error_message = f"the run's output could not be made: {error.told()}"
 
 
 def _first_failure(run: LiveRun) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from taskyard_core.violations import CoreError, LocatedError
+
+# The whole head of a path in the contract, up to the field of a step or of the workflow that holds the template.
+_HEAD = re.compile(r"\A(?:workflow\.)?(?:steps\[\d+\]\.)?(\w+?)(?:_json)?(?![^.\[])")
 
 
 class TemplateError(LocatedError):
@@ -23,3 +28,13 @@ class RenderError(CoreError):
         self.path = path
         self.sentence = sentence
         super().__init__(f"{field}: ${{{path}}}: {sentence}")
+
+    def told(self, step: str = "") -> str:
+        """Return the message for who wrote the workflow: in a file it is `input`, in the contract `input_json`.
+
+        Args:
+            step: Id of the step that holds the template; empty for the workflow's own, which is its output.
+        """
+        head = f"steps.{step}." if step else ""
+        place = _HEAD.sub(lambda found: head + found[1], self.field)
+        return f"{place}: ${{{self.path}}}: {self.sentence}"
