@@ -15,7 +15,7 @@ from typing import Protocol
 from taskyard.v1.tasks_pb2 import TaskInstance, TaskStatus, WatchTasksRequest, WatchTasksResponse
 from taskyard_client.background import Background
 from taskyard_client.calls import Caller
-from taskyard_client.errors import ClientClosed, Gone, NotFound, own_copy
+from taskyard_client.errors import ClientClosed, Gone, InvalidInput, NotFound, Violation, own_copy
 from taskyard_client.methods import WATCH_TASKS
 
 MAX_IDS = 10_000
@@ -26,6 +26,8 @@ MAX_STREAMS = 16
 
 MAX_OPENING = 2
 """Most streams that have not brought anything yet; new tasks wait for one of them and then go together."""
+
+_EMPTY = "it is empty; give the id of a task"
 
 ENDED = frozenset(
     {
@@ -81,10 +83,17 @@ class TaskWatcher:
         self._closed = False
 
     def watch(self, ids: Iterable[str], waiter: Waiter) -> None:
-        """Tells `waiter` once of each of `ids`, from a later turn of the loop."""
+        """Tells `waiter` once of each of `ids`, from a later turn of the loop.
+
+        Raises:
+            ClientClosed: `close` came first.
+            InvalidInput: An id is empty.
+        """
         if self._closed:
             raise ClientClosed("the client is closed; make a new one")
         new = dict.fromkeys(ids, (waiter,))
+        if "" in new:  # the scheduler would refuse the whole stream, and with it the others who share it
+            raise InvalidInput(_EMPTY, [Violation("task_id", _EMPTY)])
         for task_id in new.keys() & self._waiters.keys():
             self._waiters[task_id] += (waiter,)
             del new[task_id]

@@ -14,6 +14,7 @@ from scripted_server import ScriptedServer, TaskStatus
 from taskyard_client import (
     ClientClosed,
     DeadlineExceeded,
+    InvalidInput,
     NotFound,
     TaskFailed,
     Unavailable,
@@ -121,6 +122,19 @@ async def test_an_unknown_id_hurts_only_those_who_asked_for_it(says_which: bool)
             await waits.pop(2)
         await server.model.end(*ids)
         assert [task.task_id for task in await asyncio.gather(*waits)] == ids
+
+
+async def test_an_empty_id_hurts_only_who_gave_it_and_is_never_sent() -> None:
+    async with served() as (server, client):
+        (known,) = await submit(client, 1)
+        wait = asyncio.ensure_future(client.task(known).wait(10))
+        for bad in (client.wait_task(""), client.wait_tasks(["no-such", ""])):
+            with pytest.raises(InvalidInput, match=r"^task_id: it is empty; give the id of a task$"):
+                await bad
+        await streams(server, 1)
+        await server.model.end(known)
+        assert (await wait).task_id == known
+        assert [list(request.task_ids) for request in server.wire.named("WatchTasks")] == [[known]]
 
 
 async def test_waiting_for_many_returns_all_or_says_how_many_are_missing() -> None:

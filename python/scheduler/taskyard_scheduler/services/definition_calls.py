@@ -13,6 +13,7 @@ from taskyard_core.names import check_name
 from taskyard_scheduler.egress.definitions import definition_values
 from taskyard_scheduler.filters import DEFINITION_FIELDS, matches, parse_filter
 from taskyard_scheduler.ingress.definitions import read_definition
+from taskyard_scheduler.ingress.named import require_definition
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
@@ -64,6 +65,7 @@ class DefinitionCalls:
     async def DeleteTaskDefinition(
         self, request: pb.DeleteTaskDefinitionRequest, context: Any
     ) -> pb.DeleteTaskDefinitionResponse:
+        require_definition(request.name)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         first = await first_answer(leader, tenant, request.request_id, request, pb.DeleteTaskDefinitionResponse)
@@ -77,6 +79,7 @@ class DefinitionCalls:
     async def GetTaskDefinition(
         self, request: pb.GetTaskDefinitionRequest, context: Any
     ) -> pb.GetTaskDefinitionResponse:
+        require_definition(request.name)
         leader = self._scheduler.leader()
         return pb.GetTaskDefinitionResponse(definition=_find(leader, current_identity().tenant, request.name))
 

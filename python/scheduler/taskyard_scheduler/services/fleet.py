@@ -10,6 +10,7 @@ from taskyard_scheduler import __version__
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
 from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
+from taskyard_scheduler.ingress.named import require_worker
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
 from taskyard_service.errors import NotFound
@@ -39,6 +40,7 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         return pb.ListWorkersResponse(workers=found[: page.size], next_page_token=token)
 
     async def GetWorker(self, request: pb.GetWorkerRequest, context: Any) -> pb.GetWorkerResponse:
+        require_worker(request.worker_id)
         worker = self._scheduler.leader().engine.cluster.fleet.workers.get(request.worker_id)
         if worker is None or worker.tenant != current_identity().tenant:
             raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import ATTEMPT_COLUMNS, ENDED, INSTANCE_COLUMNS, Row
+from taskyard_scheduler.ingress.named import require_task
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.logs.wakeups import Subscription
@@ -33,6 +34,7 @@ class LogCalls:
     _logs: LogStore
 
     async def GetLogs(self, request: pb.GetLogsRequest, context: Any) -> pb.GetLogsResponse:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         row = await stored_instance(leader, tenant, request.task_id)
@@ -47,6 +49,7 @@ class LogCalls:
         return pb.GetLogsResponse(lines=page.lines, next_page_token=token)
 
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Any) -> AsyncIterator[pb.StreamLogsResponse]:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         await stored_instance(leader, tenant, request.task_id)

@@ -13,6 +13,7 @@ from taskyard_scheduler.egress.instances import attempts_of, brief
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
 from taskyard_scheduler.egress.outcomes import submit_outcomes
 from taskyard_scheduler.filters import TASK_FIELDS, parse_filter
+from taskyard_scheduler.ingress.named import require_definition, require_task
 from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
@@ -43,6 +44,7 @@ class TaskCalls:
         return submit_outcomes(request, outcomes)
 
     async def TriggerTask(self, request: pb.TriggerTaskRequest, context: Any) -> pb.TriggerTaskResponse:
+        require_definition(request.name)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         definition = leader.definitions.tasks(tenant).get(request.name)
@@ -57,6 +59,7 @@ class TaskCalls:
         return pb.TriggerTaskResponse(task_id=outcome.id)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Any) -> pb.GetTaskResponse:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         row = await stored_instance(leader, tenant, request.task_id)
@@ -77,6 +80,7 @@ class TaskCalls:
         return pb.ListTasksResponse(tasks=tasks, next_page_token=page.next_token(rows, INSTANCE_COLUMNS))
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Any) -> pb.CancelTaskResponse:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         first = await first_answer(leader, tenant, request.request_id, request, pb.CancelTaskResponse)
@@ -96,6 +100,7 @@ class TaskCalls:
         return pb.CancelTaskResponse(status=pb.TaskStatus.ValueType(state))
 
     async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         first = await first_answer(leader, tenant, request.request_id, request, pb.RetryTaskResponse)
@@ -116,6 +121,7 @@ class TaskCalls:
         return pb.RetryTaskResponse(status=pb.TaskStatus.ValueType(state))
 
     async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.ExplainTaskResponse:
+        require_task(request.task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         live = leader.engine.cluster.instances.get(request.task_id)

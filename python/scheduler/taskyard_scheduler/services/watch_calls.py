@@ -9,6 +9,7 @@ from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import ENDED, INSTANCE_COLUMNS, Instance, Row
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
 from taskyard_scheduler.egress.instances import instance_snapshot as task_from_snapshot
+from taskyard_scheduler.ingress.named import require_task
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.lookups import changing, committed_rows, no_task
 from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
@@ -32,6 +33,8 @@ class WatchCalls:
         if not 1 <= len(ids) <= WATCH_LIMIT:
             said = f"{len(ids)} ids: a watch takes 1 to {WATCH_LIMIT}; open another for more"
             raise InvalidArgument([FieldViolation("task_ids", said)])
+        for place, task_id in enumerate(request.task_ids):
+            require_task(task_id, f"task_ids[{place}]")
         watch = leader.watches.open(ids)
         try:
             coming = set() if leader.stalled() else changing(leader, tenant, ids)

@@ -15,6 +15,7 @@ from taskyard_scheduler.egress.outcomes import start_outcomes
 from taskyard_scheduler.egress.runs import run_from_row, step_from_instance, steps_of
 from taskyard_scheduler.filters import RUN_FIELDS, WORKFLOW_FIELDS, parse_filter
 from taskyard_scheduler.ingress.merging import merge_definitions
+from taskyard_scheduler.ingress.named import require_run, require_workflow
 from taskyard_scheduler.ingress.runs import read_runs
 from taskyard_scheduler.ingress.workflows import content_hash, read_workflow
 from taskyard_scheduler.leader import Leader
@@ -73,6 +74,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         return answer
 
     async def GetWorkflow(self, request: pb.GetWorkflowRequest, context: Any) -> pb.GetWorkflowResponse:
+        require_workflow(request.name)
         leader = self._scheduler.leader()
         row = await leader.store.get_workflow(current_identity().tenant, request.name, request.version)
         if row is None:
@@ -106,6 +108,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         return start_outcomes(request, outcomes)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
+        require_run(request.run_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         row = await stored_run(leader, tenant, request.run_id)
@@ -122,6 +125,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         return pb.ListRunsResponse(runs=runs, next_page_token=page.next_token(rows, RUN_COLUMNS))
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
+        require_run(request.run_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
@@ -149,6 +153,7 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         return pb.CancelRunResponse(state=pb.RunState.ValueType(state_now))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
+        require_run(request.run_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         watch = leader.watches.open([request.run_id])
