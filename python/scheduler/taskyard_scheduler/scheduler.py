@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,6 +16,7 @@ from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.recovery import recover
 from taskyard_scheduler.store.port import Deposed, Election, Store, StoreUnavailable
 from taskyard_service.errors import Unavailable
+from taskyard_service.lifecycle import end_tasks
 from taskyard_service.metrics import Metrics
 from taskyard_service.watchdog import Progress
 
@@ -64,7 +64,7 @@ class Scheduler:
         self._election = election
         self._wall = wall
         self._rng = rng
-        self._log = log
+        self.log = log
         self._on_leading = on_leading
         self._leader: Leader | None = None
         self.progress = Progress()
@@ -106,10 +106,10 @@ class Scheduler:
                 try:
                     await self._lead()
                 except StoreUnavailable as error:
-                    self._log.warning("the database went away, campaigning again", error=str(error))
+                    self.log.warning("the database went away, campaigning again", error=str(error))
                     await asyncio.sleep(CAMPAIGN_RETRY_S)
                 except Deposed as error:
-                    self._log.warning("another scheduler leads", error=str(error))
+                    self.log.warning("another scheduler leads", error=str(error))
                 await self._election.resign()
         finally:
             await self._election.resign()
@@ -134,12 +134,12 @@ class Scheduler:
             store=self.store,
             clock=clock,
             metrics=self.metrics,
-            log=self._log.bind(term=start.term),
+            log=self.log.bind(term=start.term),
             lease_ms=self.limits.lease_ms,
             grace_ms=self.limits.cancel_grace_ms,
             progress=self.progress,
         )
-        self._log.info("leading", term=start.term, revision=start.revision, live=engine.cluster.live_count())
+        self.log.info("leading", term=start.term, revision=start.revision, live=engine.cluster.live_count())
         await self._serve(leader)
 
     async def _serve(self, leader: Leader) -> None:
@@ -152,17 +152,17 @@ class Scheduler:
             self._leader = leader
             done, _ = await asyncio.wait({serving, losing}, return_when=asyncio.FIRST_COMPLETED)
             if serving in done:
-                self._log.warning("term ended", reason=serving.result())
+                self.log.warning("term ended", reason=serving.result())
             else:
-                self._log.warning("leadership lost")
+                losing.result()
+                self.log.warning("leadership lost")
         except asyncio.CancelledError:
             await leader.quiesce(QUIESCE_S)
             raise
         finally:
             self._leader = None
-            for task in (serving, losing):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-            if self._on_leading is not None:
-                await self._on_leading(False)
+            try:
+                await end_tasks((serving, losing), self.log)
+            finally:
+                if self._on_leading is not None:
+                    await self._on_leading(False)

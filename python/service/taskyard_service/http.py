@@ -17,11 +17,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from structlog.typing import FilteringBoundLogger
 
+from taskyard_service.lifecycle import end_tasks
 from taskyard_service.server import CannotListen, cannot_listen
 
 REQUEST_LIMIT_BYTES = 16 * 1024
 REQUEST_TIMEOUT_S = 5.0
 """How long a request may take to arrive, and its answer to be taken, in seconds."""
+STOP_TIMEOUT_S = 2.0
+"""How long a stop waits for connections that were ended to be gone, in seconds."""
 CONNECTION_LIMIT = 64
 """Connections answered at once; one more is closed at once."""
 DRAIN_LIMIT_BYTES = 256 * 1024
@@ -90,6 +93,7 @@ class HttpServer:
         routes: What answers each path.
         log: Told of routes that raise.
         request_timeout_s: How long a request may take to arrive, and its answer to be taken, in seconds.
+        stop_timeout_s: How long connections may take to end at the stop, in seconds; and the port to be closed.
     """
 
     def __init__(
@@ -100,12 +104,14 @@ class HttpServer:
         log: FilteringBoundLogger,
         *,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
         self.host = host
         self.port = port
         self._routes = routes
         self._log = log
         self._timeout_s = request_timeout_s
+        self._stop_timeout_s = stop_timeout_s
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -123,15 +129,16 @@ class HttpServer:
         return self.port
 
     async def stop(self) -> None:
-        """Closes the port and ends every connection."""
+        """Closes the port and ends every connection; returns in bounded time whatever they do."""
         if self._server is None:
             return
         self._server.close()
-        for task in list(self._connections):
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(list(self._connections))
-        await self._server.wait_closed()
+        await end_tasks(self._connections, self._log, self._stop_timeout_s)
+        try:
+            async with asyncio.timeout(self._stop_timeout_s):
+                await self._server.wait_closed()
+        except TimeoutError:
+            self._log.warning("connections were left open", port=self.port)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # asyncio runs this in a task of its own; we keep it, so that stop can end it.

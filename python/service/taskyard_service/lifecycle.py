@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -247,6 +247,36 @@ class Group:
             self._fail(member, "ignored its cancellation and was left behind")
 
 
+async def end_tasks(
+    tasks: Iterable[asyncio.Task[Any]], log: FilteringBoundLogger, timeout_s: float = CANCEL_TIMEOUT_S
+) -> None:
+    """Cancels tasks and returns when all have ended, or after the timeout: then those left behind are logged.
+
+    Awaiting the tasks themselves would not do: the caller's own cancellation, which comes out of this at once, could
+    not be told apart from theirs. What a task raises when it is cancelled is logged; what had ended before is its
+    owner's to look at.
+
+    Args:
+        tasks: The tasks, none of them the caller's.
+        log: Told of each task that raised or was left behind.
+        timeout_s: How long they may take to clean up, in seconds.
+    """
+    left = [task for task in tasks if not task.done()]
+    for task in left:
+        task.add_done_callback(lambda ended: _tell_failure(ended, log))
+        task.cancel()
+    if not left:
+        return
+    _, stuck = await asyncio.wait(left, timeout=timeout_s)
+    for task in stuck:
+        log.error("ignored its cancellation and was left behind", task=task.get_name())
+
+
+def _tell_failure(task: asyncio.Task[Any], log: FilteringBoundLogger) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background task failed", task=task.get_name(), exc_info=error)
+
+
 @contextmanager
 def signals(group: Group, log: FilteringBoundLogger, exit_now: Callable[[int], NoReturn] = os._exit) -> Iterator[None]:
     """Lets SIGTERM and SIGINT stop the group; a second one ends the process at once.
@@ -309,15 +339,12 @@ class TaskHolder:
     async def close(self, timeout_s: float = CANCEL_TIMEOUT_S) -> None:
         """Cancels every task and waits until all have ended, at most `timeout_s` seconds; starts no more."""
         self._closed = True
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=timeout_s)
-            for task in stuck:
-                self._log.error("ignored its cancellation and was left behind", task=task.get_name())
+        ending = list(self._tasks)
+        for task in ending:
+            task.remove_done_callback(self._ended)  # from here on it is told once, by who ends it
+            task.add_done_callback(self._tasks.discard)
+        await end_tasks(ending, self._log, timeout_s)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("background task failed", task=task.get_name(), exc_info=error)
+        _tell_failure(task, self._log)

@@ -142,6 +142,39 @@ async def test_stop_ends_open_connections_and_frees_the_port(served: Served) -> 
     await again.stop()
 
 
+class Stubborn(HttpServer):
+    """Its connections ignore that they are cancelled, until they are let go."""
+
+    def __init__(self, log: io.StringIO) -> None:
+        super().__init__("127.0.0.1", 0, {}, make_logger("t", stream=log), stop_timeout_s=0.01)
+        self.runs, self.asked, self.let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.runs.set()
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                self.asked.set()
+
+
+async def test_stop_waits_for_no_connection_without_limit_and_stays_cancellable() -> None:
+    log = io.StringIO()
+    server = Stubborn(log)
+    await server.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    await asyncio.wait_for(server.runs.wait(), 10)
+    stopping = asyncio.create_task(server.stop(), name="stopping")
+    await asyncio.wait_for(server.asked.wait(), 10)
+    stopping.cancel()
+    await asyncio.wait({stopping}, timeout=10)
+    assert stopping.cancelled()
+    await asyncio.wait_for(server.stop(), 10)
+    assert json.loads(log.getvalue().splitlines()[0])["event"] == "ignored its cancellation and was left behind"
+    server.let_go.set()
+    writer.close()
+
+
 async def test_a_taken_port_is_named(served: Served) -> None:
     with pytest.raises(CannotListen, match=f"port {served.server.port}"):
         await HttpServer("127.0.0.1", served.server.port, {}, make_logger("t")).start()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from taskyard_service.lifecycle import BackgroundTask, Group, LoopFailed, TaskHolder, signals
+from taskyard_service.lifecycle import BackgroundTask, Group, LoopFailed, TaskHolder, end_tasks, signals
 from taskyard_service.logging import make_logger
 
 
@@ -302,3 +302,67 @@ async def test_a_holder_owns_names_and_ends_its_tasks() -> None:
     late: Awaitable[None] = forever()
     with pytest.raises(RuntimeError, match="streams is closed"):
         holder.spawn(late, "w-3")  # type: ignore[arg-type]
+
+
+class Stubborn:
+    """Ignores its cancellation until it is let go."""
+
+    def __init__(self) -> None:
+        self.runs, self.asked, self.let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.task = asyncio.create_task(self._run(), name="stubborn")
+
+    async def _run(self) -> None:
+        self.runs.set()
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                self.asked.set()
+
+
+async def test_who_ends_tasks_and_is_cancelled_meanwhile_is_cancelled() -> None:
+    """Also when the task ends in the same moment: its end must not be taken for all that happened."""
+    for together in (False, True):
+        stubborn = Stubborn()
+        await stubborn.runs.wait()
+        ending = asyncio.create_task(end_tasks([stubborn.task], make_logger("t")), name="ending")
+        await asyncio.wait_for(stubborn.asked.wait(), 10)
+        ending.cancel()
+        if together:
+            stubborn.let_go.set()
+        await asyncio.wait({ending}, timeout=10)
+        assert ending.cancelled()
+        stubborn.let_go.set()
+        await asyncio.wait_for(stubborn.task, 10)
+
+
+async def test_a_task_that_ignores_its_cancellation_is_left_behind_and_said() -> None:
+    journal, stubborn = Journal(), Stubborn()
+    await stubborn.runs.wait()
+    await asyncio.wait_for(end_tasks([stubborn.task], make_logger("t", stream=journal), 0.01), 10)
+    assert journal.events() == ["ignored its cancellation and was left behind"]
+    stubborn.let_go.set()
+    await asyncio.wait_for(stubborn.task, 10)
+
+
+async def test_what_a_task_raises_as_it_is_cancelled_is_said_once() -> None:
+    journal = Journal()
+    log = make_logger("t", stream=journal)
+    runs = asyncio.Event()
+
+    async def breaks() -> None:
+        runs.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("while cleaning up")
+
+    holder = TaskHolder("streams", log)
+    holder.spawn(breaks(), "w")
+    await asyncio.wait_for(runs.wait(), 10)
+    await holder.close()
+    runs.clear()
+    alone = asyncio.create_task(breaks(), name="alone")
+    await asyncio.wait_for(runs.wait(), 10)
+    await end_tasks([alone], log)
+    assert journal.events() == ["background task failed"] * 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -15,6 +16,8 @@ from taskyard_worker.metrics import WorkerMetrics
 
 LIMIT_BYTES = 8 * 1024
 LIMIT_S = 5.0
+CLOSE_S = 1.0
+"""How long closing waits for answers that are under way, in seconds."""
 TEXT = "text/plain; charset=utf-8"
 
 _REASONS = {
@@ -65,10 +68,13 @@ class Endpoints:
         return bound
 
     async def close(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        """Stop listening; return in bounded time, whatever those who are connected do."""
+        if self._server is None:
+            return
+        self._server.close()
+        with suppress(TimeoutError):  # what is left goes with the process
+            async with asyncio.timeout(CLOSE_S):
+                await self._server.wait_closed()
 
     def answer(self, method: str, path: str) -> Answer:
         """Answer one request."""

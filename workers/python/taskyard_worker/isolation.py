@@ -108,7 +108,7 @@ async def attend(attempt: Attempt, child: Child, talk: Conversation, order: dict
         if not task.done():
             child.kill()
             task.cancel()
-            await asyncio.wait((task,))
+            await asyncio.wait((task,), timeout=EXIT_S)
 
 
 class Conversation:
