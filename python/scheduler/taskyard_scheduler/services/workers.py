@@ -12,6 +12,7 @@ from taskyard.v1 import workers_pb2_grpc
 from taskyard_core.engine import Standing
 from taskyard_core.engine.events import Deregister, Register, StreamClosed
 from taskyard_core.records import ATTEMPT_COLUMNS, INSTANCE_COLUMNS
+from taskyard_scheduler.ingress.named import require_caller
 from taskyard_scheduler.ingress.results import read_frame, read_results
 from taskyard_scheduler.ingress.workers import read_heartbeat, read_hello, read_registration
 from taskyard_scheduler.leader import Leader
@@ -51,7 +52,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatResponse:
         leader = self._scheduler.leader()
-        _check_tenant(leader, request.worker_id)
+        _check_caller(leader, request.worker_id)
         verdict = leader.handle(read_heartbeat(request))
         _check(verdict, request.worker_id)
         lost = leader.engine.lost_tokens(request.worker_id, request.attempt_tokens)
@@ -65,7 +66,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
         if first is None or not first.HasField("hello"):
             raise InvalidArgument([FieldViolation("hello", "absent: the first frame of a stream must carry it")])
         hello = first.hello
-        _check_tenant(leader, hello.worker_id)
+        _check_caller(leader, hello.worker_id, "hello.worker_id")
         stream = WorkerStream(hello.worker_id)
         _check(leader.handle(read_hello(hello, stream)), hello.worker_id)
         leader.handle(read_frame(hello.worker_id, hello.session_epoch, first, stream))
@@ -90,7 +91,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
 
     async def Deregister(self, request: pb.DeregisterRequest, context: Any) -> pb.DeregisterResponse:
         leader = self._scheduler.leader()
-        _check_tenant(leader, request.worker_id)
+        _check_caller(leader, request.worker_id)
         event = Deregister(leader.future(), request.worker_id, request.session_epoch)
         _check(leader.handle(event), request.worker_id)
         await event.reply  # type: ignore[misc]  # it is the leader's future
@@ -98,7 +99,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
 
     async def ReportResults(self, request: pb.ReportResultsRequest, context: Any) -> pb.ReportResultsResponse:
         leader = self._scheduler.leader()
-        _check_tenant(leader, request.worker_id)
+        _check_caller(leader, request.worker_id)
         event = read_results(request, None)
         event.reply = reply = leader.future()
         _check(leader.handle(event), request.worker_id)
@@ -109,6 +110,7 @@ class WorkerService(workers_pb2_grpc.WorkerServiceServicer):
 
     async def AppendLogs(self, request: pb.AppendLogsRequest, context: Any) -> pb.AppendLogsResponse:
         leader = self._scheduler.leader()
+        require_caller(request.worker_id)
         tenant = current_identity().tenant
         acks = []
         for chunk in request.chunks:
@@ -155,8 +157,9 @@ def _check(verdict: Standing, worker_id: str) -> None:
         raise Aborted("SESSION_SUPERSEDED", STREAM_ENDINGS["SESSION_SUPERSEDED"])
 
 
-def _check_tenant(leader: Leader, worker_id: str) -> None:
-    """A worker of another tenant does not exist for this caller."""
+def _check_caller(leader: Leader, worker_id: str, field: str = "worker_id") -> None:
+    """The caller must say who it is. A worker of another tenant does not exist for it."""
+    require_caller(worker_id, field)
     worker = leader.engine.cluster.fleet.workers.get(worker_id)
     if worker is not None and worker.tenant != current_identity().tenant:
         _check(Standing.UNKNOWN, worker_id)
