@@ -277,8 +277,13 @@ class Model:
                 assert not stopping or (stream, i.token) in ordered, f"{worker} is not told to stop {i}"
 
     def exclusive_attempts_are_alone(self) -> None:
+        """Asks for no two attempts that may be alive. To be asked at each seal, before anything of it leaves.
+
+        At the end of a step it would be too late: the order to stop the earlier attempt may arrive with the later one.
+        """
         for i in self._instances():
             if i.phase == IN_FLIGHT and i.policy.exclusive:
+                self.lab.seen["exclusive attempt awaited"] += i.fencing
                 for worker in self.lab.workers.values():
                     alone = worker.held.get(i.id) in (None, i.token) or not worker.runs_alone(i.id)
                     assert alone, f"{i} runs while {worker.id} still may"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
 from typing import Any
 
 import pytest
-from enginekit import TENANT, StepSpec, retrying, task
+from engineinputs import BEAT_MS, KINDS, RUN_STEPS, SHAPES, STATUSES, TASKS, WAITS
+from enginekit import TENANT, task
 from enginemodel import REFUSABLE, Model, refusable
 from enginepost import PostedWorker, PostLab, Story
 from hypothesis import HealthCheck, settings
@@ -50,36 +52,7 @@ SMALL_HEAD = 6
 """Ready queues spill here beyond so few, so that spilling is nothing rare."""
 TURNS = 30
 """After so many turns without a new event everything must have come to rest."""
-BEAT_MS = 10_000
 
-TASKS: tuple[dict[str, Any], ...] = (
-    {"policy_parts": {}},
-    {"policy_parts": {"retry": retrying(2, 500)}, "task_type": "b"},
-    {"policy_parts": {"retry": retrying(3, 0), "exclusive": True}, "task_type": "b"},
-    {"policy_parts": {"selector": "zone=x"}},
-    {"policy_parts": {"cpu_millis": 600, "queued_ms": 20_000}},
-    {"policy_parts": {"total_ms": 90_000, "retry": retrying(5, 2_000)}},
-    {"policy_parts": {"run_ms": 3_000, "start_ms": 1_000}, "priority": 1},
-)
-SHAPES = st.fixed_dictionaries(
-    {
-        "types": st.sampled_from((("*",), ("*",), ("b",), ("noop",), ("b", "noop"))),
-        "slots": st.integers(1, 4),
-        "labels": st.sampled_from(({}, {"zone": "x"})),
-        "cpu_millis": st.sampled_from((0, 1_000, 2_000)),
-    }
-)
-STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
-KINDS = ("", "", "INVALID_INPUT", "UNKNOWN_TASK_TYPE")
-WAITS = (0, 1, 15, 400, 1_000, 1_000, 5_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
-RUN_STEPS: tuple[StepSpec, ...] = (
-    ("a", [], {}),
-    ("b", ["a"], {"retry": retrying(1), "params": {"x": "${steps.a.output.v}"}}),
-    ("c", ["a"], {"rule": "all_done"}),
-    ("d", ["b", "c"], {"rule": "one_failed"}),
-    ("e", ["b", "c"], {"rule": "none_failed"}),
-    ("f", ["d", "e"], {"rule": "one_success"}),
-)
 picks = st.integers(0, 1_000)
 mostly = st.sampled_from((False, True, True))
 """Whether all that is on its way arrives at once."""
@@ -251,6 +224,18 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.lab.connected())
     @rule(pick=picks)
+    def open_stream_that_is_overtaken(self, pick: int) -> None:
+        """What a worker says as it opens a stream arrives after it has opened another and was given work on that."""
+        connected = self.lab.connected()
+        worker = connected[pick % len(connected)]
+        worker.hello()
+        late = worker.stream, self.lab.mail.pop(worker.stream)
+        worker.hello()
+        self._arrive()
+        self.lab.mail.update([late])
+
+    @precondition(lambda self: self.lab.connected())
+    @rule(pick=picks)
     def break_stream(self, pick: int) -> None:
         connected = self.lab.connected()
         connected[pick % len(connected)].drop_stream()
@@ -399,9 +384,23 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(beats=st.integers(0, 7), some=st.booleans())
     def time_passes(self, beats: int, some: bool) -> None:
         """Time in which workers live: the first of those that are connected, or all."""
+        self._live(beats, lambda: self.lab.connected()[: 1 if some else None])
+
+    @precondition(lambda self: self.lab.held())
+    @rule(pick=picks, beats=st.integers(1, 7))
+    def fall_silent(self, pick: int, beats: int) -> None:
+        """A worker that runs something is heard of no more, while the others live and have room for it."""
+        held = self.lab.held()
+        silent, id = held[pick % len(held)]
+        if silent.may_run(id):
+            silent.start(id)
+        self._arrive()
+        self._live(beats, lambda: [worker for worker in self.lab.connected() if worker is not silent])
+
+    def _live(self, beats: int, living: Callable[[], list[PostedWorker]]) -> None:
         for _ in range(beats):
             self._tick(BEAT_MS)
-            for worker in self.lab.connected()[: 1 if some else None]:
+            for worker in living():
                 worker.beat()
                 worker.frame()
             self._arrive()
@@ -417,6 +416,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.pinned, self.retried = [], set()
         self.model.note_sealed(batch)
         self.model.dispatch_is_complete()
+        self.model.exclusive_attempts_are_alone()
         return batch
 
     @precondition(lambda self: self.sealed)
@@ -564,6 +564,7 @@ HAPPENS = (
     "told to stop: cancelled",
     "told to stop: timeout",
     "told to stop: fenced",
+    "exclusive attempt awaited",
     "refilled from SQL",
     "take-over with attempts in flight",
     "take-over with a retry that waits",
