@@ -8,6 +8,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from e2e.history import check
 from e2e.load import Load
 from e2e.process import Process, until
 from e2e.site import Site
+from taskyard_client import Overloaded, Unavailable, new_task
+
+PROMPT_S = 10.0
+"""A third of what a client waits for an answer; on an idle machine it has one after two seconds."""
 
 
 @pytest.fixture
@@ -136,3 +141,28 @@ async def test_a_full_disk_takes_nothing_by_halves(site: Site, disk: Disk, rng: 
     await load.during(story())
     await check(site, load.history)
     assert (scheduler.code, worker.code) == (None, None)
+
+
+async def test_a_full_disk_is_said_to_the_first_who_asks(site: Site, disk: Disk) -> None:
+    """Not at the end of their patience; and what they asked for is done once there is room."""
+    if not disk.mounted:
+        pytest.skip("needs to mount a small disk")
+    site.data = disk.folder / "data"
+    scheduler = await site.start_scheduler()
+    client = site.client()
+    asked = new_task("double", {"text": "x" * 100_000}, request_id="first")
+    disk.fill(scheduler)
+    began = time.monotonic()
+    with pytest.raises(Overloaded, match="the disk is full: make room.* may still be done once") as caught:
+        await client.submit_many([asked])
+    assert caught.value.reason == "STORAGE_FULL"
+    assert time.monotonic() - began < PROMPT_S
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="the disk is full: make room"):
+        await client.submit("double", {"number": 2})
+    assert time.monotonic() - began < PROMPT_S
+    disk.free(scheduler)
+    await until(lambda: site.http("/readyz").status == 200, what="the scheduler to go on")
+    [outcome] = await client.submit_many([asked])
+    assert outcome.error is None
+    assert len([task async for task in client.list_tasks()]) == 1

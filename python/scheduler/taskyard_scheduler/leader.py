@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -33,6 +34,9 @@ RETRY_FIRST_S = 0.05
 RETRY_CAP_S = 2.0
 STALL_LIMIT_S = 5.0
 """After so long without a successful commit new submissions are refused, so that they do not pile up in memory."""
+FULL_LIMIT_S = 1.0
+"""How long a full disk is tried before those who wait are told. Nobody can say when there will be room again; what
+passes by itself, such as a database server that restarts, is worth a longer wait."""
 REFILL_ROWS = 2_500
 REFILL_RETRY_S = 1.0
 SLOW_COMMIT_S = 0.05
@@ -112,7 +116,7 @@ class Leader:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         self._stalled_since: float | None = None
-        self._stall = ""  # why, in words for clients
+        self._stall: StoreUnavailable | None = None  # why
         self._ended: str | None = None
         self._waiting: dict[asyncio.Future[Any], None] = {}
         self._room = asyncio.Event()
@@ -172,12 +176,12 @@ class Leader:
         """Lets new work in, or says why not.
 
         Raises:
-            Unavailable: the database has not taken a commit for a while.
+            Unavailable: the database has not taken a commit for a while, or its disk is full.
             ResourceExhausted: the cluster has as many live tasks as it may.
         """
         self._check_open()
-        if self._stalled_long():
-            raise Unavailable("DATABASE_UNAVAILABLE", f"{self._stall}; nothing new is taken: try again")
+        if self._stall is not None and self._stalled_long():
+            raise Unavailable("DATABASE_UNAVAILABLE", f"{self._stall.sentence}; nothing new is taken: try again")
         limit = self.engine.cluster.limits.pending_limit
         live = self.engine.cluster.live_count()
         if live + count > limit:
@@ -237,8 +241,12 @@ class Leader:
         self._check_open()
 
     def _stalled_long(self) -> bool:
+        return self._stalled_for() > (FULL_LIMIT_S if self._stall is not None and self._stall.full else STALL_LIMIT_S)
+
+    def _stalled_for(self) -> float:
+        """Returns for how long the database has not taken what it was given, in seconds."""
         stalled = self._stalled_since
-        return stalled is not None and asyncio.get_running_loop().time() - stalled > STALL_LIMIT_S
+        return 0.0 if stalled is None else asyncio.get_running_loop().time() - stalled
 
     def _crowded(self) -> bool:
         return any(queue.live > CROWD and queue.floor is None for queue in self.engine.cluster.queues.values())
@@ -335,8 +343,10 @@ class Leader:
             except StoreUnavailable as error:
                 await self._come_back()
                 self._stalled_since = self._stalled_since or flight.since
-                self._stall = error.sentence
+                self._stall = error
                 self._log.warning("commit failed, trying again", error=str(error), wait_s=delay)
+                if error.full and self._stalled_long():
+                    self._fail_waiting(partial(_not_stored_yet, error))
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, RETRY_CAP_S)
             for each in self._flights:
@@ -464,9 +474,13 @@ class Leader:
                 worker.stream.close("NOT_LEADER")
         self._room.set()
         self.watches.end_all("NOT_LEADER")
+        self._fail_waiting(_unknown_outcome)
+
+    def _fail_waiting(self, why: Callable[[], ServiceError]) -> None:
+        """Tells everyone who waits for a commit that it is not known what will become of what they asked."""
         for future in list(self._waiting):
             if not future.done():
-                future.set_exception(_unknown_outcome())
+                future.set_exception(why())
 
     def workers_healthy(self) -> int:
         """Returns how many workers take tasks."""
@@ -480,4 +494,13 @@ class Leader:
 def _unknown_outcome() -> ServiceError:
     return Unavailable(
         "OUTCOME_UNKNOWN", "this scheduler stopped leading before the answer was certain: repeat the same request"
+    )
+
+
+def _not_stored_yet(error: StoreUnavailable) -> ServiceError:
+    # Not Unavailable, which clients try again by themselves: they would wait here again, and be told less.
+    return ResourceExhausted(
+        "STORAGE_FULL",
+        f"{error.sentence}; what was asked is not stored yet and may still be done once there is room: "
+        "repeat the same request then to know",
     )

@@ -19,7 +19,7 @@ from taskyard_scheduler.store.memory import MemoryDatabase
 from taskyard_scheduler.store.open import open_store
 from taskyard_scheduler.store.port import StoreUnavailable
 from taskyard_scheduler.store.sqlite import SqliteDialect
-from taskyard_service.errors import Unavailable
+from taskyard_service.errors import ResourceExhausted, Unavailable
 
 
 async def test_a_row_that_somebody_deleted_holds_nothing_up(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ async def test_a_row_that_somebody_deleted_holds_nothing_up(tmp_path: Path) -> N
 
 
 class FullStore(GatedStore):
-    """Takes no commit while `full`."""
+    """Takes no commit while it has a refusal."""
 
-    full = True
+    refusal: StoreUnavailable | None = StoreUnavailable("/var/lib/taskyard.db: the disk is full", "the disk is full")
 
     def _commit(self, term: int, changes: Changes) -> None:
-        if self.full:
-            raise StoreUnavailable("/var/lib/taskyard.db: the disk is full (disk I/O)", "the disk is full")
+        if self.refusal is not None:
+            raise self.refusal
         super()._commit(term, changes)
 
 
@@ -68,9 +68,50 @@ async def test_who_is_refused_while_nothing_can_be_stored_is_told_why(monkeypatc
         assert caught.value.message == (
             "the database does not answer (the disk is full); nothing new is taken: try again"
         )
-        store.full = False
+        store.refusal = None
         assert isinstance((await accepted)[0], Accepted)
         leader.admit(1)
+
+
+async def test_who_waits_while_the_disk_is_full_is_told_so_and_that_it_may_still_be_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every call that waits for a commit is answered; what it asked for is done later, and a repeat finds it."""
+    monkeypatch.setattr(leader_module, "FULL_LIMIT_S", 0.0)
+    store = FullStore(MemoryDatabase())
+    store.open_wide()
+    store.refusal = StoreUnavailable("/var/lib/taskyard.db: full", "the disk is full: make room", full=True)
+    async with leading(store) as leader, asyncio.timeout(PATIENCE_S):
+        waits = [submission(leader, "a"), asyncio.ensure_future(leader.committed())]
+        answers = await asyncio.gather(*waits, return_exceptions=True)
+        for answer in answers:
+            assert isinstance(answer, ResourceExhausted)
+            assert (answer.reason, answer.retry_after_s) == ("STORAGE_FULL", None)
+            assert answer.message == (
+                "the database does not answer (the disk is full: make room); what was asked is not stored yet and may "
+                "still be done once there is room: repeat the same request then to know"
+            )
+        with pytest.raises(Unavailable, match="nothing new is taken"):
+            leader.admit(1)
+        store.refusal = None
+        [again] = await submission(leader, "a")
+        assert isinstance(again, Accepted)
+        assert again.repeated
+        leader.admit(1)
+    assert len(await store.list_instances("default", [], None, 9, newest_first=False)) == 1
+
+
+async def test_what_passes_by_itself_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "FULL_LIMIT_S", 0.0)
+    store = FullStore(MemoryDatabase())
+    store.open_wide()
+    async with leading(store) as leader, asyncio.timeout(PATIENCE_S):
+        waits = submission(leader, "a")
+        await store.until_asked(4)
+        assert not waits.done()
+        store.refusal = None
+        [accepted] = await waits
+        assert isinstance(accepted, Accepted)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +127,7 @@ def test_what_everyone_is_told_names_no_file(code: int, told: str) -> None:
     raised.sqlite_errorcode = code
     error = SqliteDialect(Path("/var/lib/taskyard.db")).translate(raised)
     assert isinstance(error, StoreUnavailable)
+    assert error.full == (code == sqlite3.SQLITE_FULL)
     answer = translate(error)
     assert isinstance(answer, Unavailable)
     reason = f" ({told})" if told else ""

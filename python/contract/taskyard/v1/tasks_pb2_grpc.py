@@ -30,7 +30,9 @@ class TaskServiceStub:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     def __init__(self, channel):
@@ -121,7 +123,9 @@ class TaskServiceServicer:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     def SubmitTasks(self, request, context):
@@ -350,7 +354,9 @@ class TaskService:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     @staticmethod

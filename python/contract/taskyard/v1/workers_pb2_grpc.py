@@ -29,7 +29,8 @@ class WorkerServiceStub:
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     def __init__(self, channel):
@@ -74,7 +75,8 @@ class WorkerServiceServicer:
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     def Register(self, request, context):
@@ -181,7 +183,8 @@ class WorkerService:
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     @staticmethod

@@ -30,7 +30,8 @@ class WorkerServiceStub:
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     @_typing.overload
@@ -78,7 +79,8 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -122,7 +124,8 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Called by workers. Every call needs a token whose role is `worker` or `admin`.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not) and UNAVAILABLE
-    (this scheduler does not lead or is going down: try again, or another address).
+    (this scheduler does not lead or is going down: try again, or another address); Register, Deregister and
+    ReportResults also with RESOURCE_EXHAUSTED (STORAGE_FULL): the database has no room; try again.
     """
 
     @_abc_1.abstractmethod

@@ -30,7 +30,9 @@ class WorkflowServiceStub:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     def __init__(self, channel):
@@ -86,7 +88,9 @@ class WorkflowServiceServicer:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     def ApplyWorkflow(self, request, context):
@@ -212,7 +216,9 @@ class WorkflowService:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     @staticmethod

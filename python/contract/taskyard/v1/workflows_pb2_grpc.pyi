@@ -31,7 +31,9 @@ class WorkflowServiceStub:
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     @_typing.overload
@@ -77,7 +79,9 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -119,7 +123,9 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
-    down: try again, or another address).
+    down: try again, or another address). Every call that changes something can fail with RESOURCE_EXHAUSTED
+    (STORAGE_FULL, without RetryInfo): the database has no room. What was asked is not stored and may still be done once
+    there is room: repeat the same request then.
     """
 
     @_abc_1.abstractmethod

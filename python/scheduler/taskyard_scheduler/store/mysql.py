@@ -38,10 +38,12 @@ _SESSION: Final = (
 
 # Of the server, and of the client's own (2000 and up): connection, lock, disk, shutdown.
 _RETRIABLE: Final = frozenset({
-    0, 1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1053, 1077, 1079, 1080, 1114, 1129, 1152, 1153, 1154, 1155, 1156,
+    0, 1020, 1030, 1037, 1038, 1040, 1041, 1042, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1154, 1155, 1156,
     1157, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1614, 1637, 1836, 1927, 1969, 2002,
     2003, 2005, 2006, 2013, 2014, 2027, 2055, 3024, 3168, 4031,
 })  # fmt: skip
+_FULL: Final = frozenset({1021, 1114})
+_FULL_ADVICE: Final = "the database server's disk is full: make room there, writing goes on by itself"
 _OF_A_ROW: Final = frozenset({1264, 1265, 1292, 1300, 1366, 1406, 3988})  # beyond what the driver sorts so
 _MISCONFIGURED: Final = {
     1044: "the user may not use this database: grant it",
@@ -109,6 +111,8 @@ class MysqlDialect(Dialect):
         if not isinstance(origin, pymysql.err.Error):
             return None
         code = origin.args[0] if origin.args else 0
+        if code in _FULL:
+            return StoreUnavailable(f"{self._where}: {_words(origin)}", _FULL_ADVICE, full=True)
         if code in _RETRIABLE:
             return StoreUnavailable(f"{self._where}: {_words(origin)}")
         if code in _MISCONFIGURED:

@@ -32,11 +32,13 @@ class StoreUnavailable(StoreError):
     Args:
         message: What is wrong, for the scheduler's log.
         told: What anybody may be told of it: no path, address or name. Empty: nothing.
+        full: There is no room left. That does not pass by itself, as most else does.
     """
 
-    def __init__(self, message: str, told: str = "") -> None:
+    def __init__(self, message: str, told: str = "", *, full: bool = False) -> None:
         super().__init__(message)
         self.told = told
+        self.full = full
 
     @property
     def sentence(self) -> str:

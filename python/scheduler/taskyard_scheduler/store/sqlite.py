@@ -148,11 +148,19 @@ class SqliteDialect(Dialect):
             return None
         primary = code & 0xFF
         if primary in _RETRIABLE:
-            advice = _ADVICE.get(primary, "")
-            return StoreUnavailable(f"{self.path}: {advice or 'try again'} ({origin})", advice)
+            full = primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and self._has_no_room())
+            advice = _ADVICE.get(sqlite3.SQLITE_FULL if full else primary, "")
+            return StoreUnavailable(f"{self.path}: {advice or 'try again'} ({origin})", advice, full=full)
         if primary in _DAMAGED:
             return StoreError(f"{self.path} is damaged or no database ({origin}): restore it from a backup")
         return None if primary in _OF_A_ROW else StoreError(f"{self.path}: {origin}")
+
+    def _has_no_room(self) -> bool:
+        """Tells whether the disk is full: where SQLite maps a file into memory it does not tell that apart."""
+        try:
+            return os.statvfs(self.path.parent).f_bavail == 0
+        except OSError:
+            return False
 
 
 def sqlite_store(path: Path, synchronous: Synchronous = "FULL") -> SqlStore:
