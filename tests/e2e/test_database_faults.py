@@ -153,7 +153,7 @@ async def test_a_full_disk_is_said_to_the_first_who_asks(site: Site, disk: Disk)
     asked = new_task("double", {"text": "x" * 100_000}, request_id="first")
     disk.fill(scheduler)
     began = time.monotonic()
-    with pytest.raises(Overloaded, match="the disk is full: make room.* may still be done once") as caught:
+    with pytest.raises(Overloaded, match=r"the disk is full: make room.* may still be done once") as caught:
         await client.submit_many([asked])
     assert caught.value.reason == "STORAGE_FULL"
     assert time.monotonic() - began < PROMPT_S
