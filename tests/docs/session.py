@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -35,6 +36,7 @@ class Session:
         self._folder = folder
         self._environ = _environment(folder)
         self._shell: asyncio.subprocess.Process | None = None
+        self._python: asyncio.subprocess.Process | None = None
         self._background: asyncio.subprocess.Process | None = None
 
     @asynccontextmanager
@@ -43,12 +45,15 @@ class Session:
         self._shell = await self._start("bash", "--norc", "--noprofile")
         try:
             yield
+            if self._python is not None:
+                printed, _ = await asyncio.wait_for(self._python.communicate(b""), PATIENCE_S)
+                assert (self._python.returncode, printed) == (0, b""), printed.decode()
             if self._background is not None:
                 self._background.send_signal(signal.SIGINT)
                 code = await asyncio.wait_for(self._background.wait(), PATIENCE_S)
                 assert code == 0, f"what ran in the background ended with {code}"
         finally:
-            for process in (self._shell, self._background):
+            for process in (self._shell, self._python, self._background):
                 if process is not None and process.returncode is None:
                     process.kill()
                     await process.wait()
@@ -81,6 +86,8 @@ class Session:
         async with asyncio.timeout(PATIENCE_S):
             if "background" in block.words:
                 return await self._run_background(block)
+            if block.language == "python":
+                return await self._run_python(block)
             until = block.options.get("until", "")
             while True:
                 printed = await self._run_once(block)
@@ -100,6 +107,19 @@ class Session:
                 raise Unlike(f"{block} ended:\n{printed}")
             printed += line.decode()
         return printed
+
+    async def _run_python(self, block: Block) -> str:
+        if self._python is None:
+            self._python = await self._start(sys.executable, str(Path(__file__).with_name("interpreter.py")))
+        assert self._python.stdin is not None
+        assert self._python.stdout is not None
+        self._python.stdin.write(json.dumps([str(block), block.text]).encode() + b"\n")
+        await self._python.stdin.drain()
+        printed = (await self._python.stdout.readuntil(b" ---\n")).decode()
+        said, _, end = printed.rpartition("\n--- ended ")
+        if not end.startswith(block.options.get("raises", "well")):
+            raise Unlike(f"{block} ended {end.removesuffix(' ---')}:\n{said}")
+        return said
 
     async def _run_once(self, block: Block) -> str:
         assert self._shell is not None

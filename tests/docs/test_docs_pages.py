@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 import shlex
@@ -13,10 +14,12 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 import typer
 
+import taskyard_client
 from docs.pages import PAGES, ROOT, blocks, without_blocks
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowStep
 from taskyard_cli.exits import Exit
 from taskyard_cli.main import build
+from taskyard_client import AsyncClient, RunHandle, TaskHandle
 from taskyard_core.retry import FailureKind
 from taskyard_core.violations import InvalidInput
 from taskyard_scheduler.ingress.workflows import read_workflow
@@ -164,6 +167,42 @@ def test_every_failure_says_whether_it_is_retried() -> None:
     yes, no = (line for line in section.splitlines() if line.startswith("| ") and CODES.match(line, 2))
     assert {kind for kind in FailureKind if kind.value in yes} == {kind for kind in FailureKind if kind.retryable}
     assert {kind for kind in FailureKind if kind.value in no} == {kind for kind in FailureKind if not kind.retryable}
+
+
+CLIENT_PAGE = ROOT / "docs/client.md"
+
+
+def test_every_public_name_of_the_client_is_on_its_page() -> None:
+    text = CLIENT_PAGE.read_text()
+    handles = (TaskHandle, RunHandle)
+    names = {*taskyard_client.__all__, *(name for kind in (AsyncClient, *handles) for name in dir(kind))} - {"close"}
+    wanted = {name for name in names if not name.startswith(("_", "close_"))}
+    assert len(wanted) > 60
+    assert {name for name in wanted if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_every_argument_of_a_submission_and_a_connection_is_in_a_table() -> None:
+    arguments = {
+        "Connect": set(inspect.signature(taskyard_client.Client).parameters),
+        "Submit a task": set(inspect.signature(AsyncClient.submit).parameters) - {"self"},
+        "Lists": set(inspect.signature(AsyncClient.list_tasks).parameters) - {"self"},
+    }
+    found = {heading: {cell.strip("`") for cell in first_cells("client.md", heading)} for heading in arguments}
+    assert {heading: wanted - found[heading] for heading, wanted in arguments.items() if wanted - found[heading]} == {}
+
+
+def test_the_table_of_errors_has_each_and_which_are_tried_again() -> None:
+    section = CLIENT_PAGE.read_text().split("\n## Errors\n", 1)[1].split("\n## ", 1)[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
+    errors = [kind for kind in vars(taskyard_client).values() if inspect.isclass(kind) and issubclass(kind, Exception)]
+    assert rows.keys() == {kind.__name__ for kind in errors} - {"TaskyardError"}
+    assert {name for name, again in rows.items() if not again.startswith("no")} == {"Unavailable", "Overloaded"}
+
+
+def test_every_block_of_python_of_the_client_is_run() -> None:
+    assert [
+        str(block) for block in blocks(CLIENT_PAGE) if block.language == "python" and "run" not in block.words
+    ] == []
 
 
 def test_every_exit_code_is_in_its_table() -> None:

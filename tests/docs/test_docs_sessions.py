@@ -11,7 +11,9 @@ from docs.session import Session, Unlike
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("page", "least"), [("docs/tutorial.md", 12), ("README.md", 2), ("docs/production.md", 3)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("docs/tutorial.md", 12), ("README.md", 2), ("docs/production.md", 3), ("docs/client.md", 16)]
+)
 async def test_a_page_does_what_it_says(page: str, least: int, tmp_path: Path) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()
@@ -27,6 +29,9 @@ async def test_a_page_does_what_it_says(page: str, least: int, tmp_path: Path) -
         ("```sh run\nfalse\n```\n", "ended with 1 and not 0"),
         ("```sh run exit=3\ntrue\n```\n", "ended with 0 and not 3"),
         ("```sh run\necho error: bad\n```\n", "error: bad"),
+        ("```python run\nprint(1)\n```\n\n```text expect\n2\n```\n", "`2` was not printed"),
+        ("```python run\na = 1\n```\n\n```python run\nawait a\n```\n", "ended TypeError"),
+        ("```python run raises=ValueError\n1\n```\n", "ended well"),
     ],
 )
 async def test_a_page_that_says_otherwise_is_found(block: str, complaint: str, tmp_path: Path) -> None:

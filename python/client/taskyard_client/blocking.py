@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_type_hints
 
-from taskyard.v1.tasks_pb2 import StoredLogLine, TaskInstance, TaskStatus
+from taskyard.v1.tasks_pb2 import ExplainTaskResponse, StoredLogLine, TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunState, WatchRunResponse
 from taskyard_client.client import AsyncClient
 from taskyard_client.handles import Outcome, RunHandle, TaskHandle, run_output, task_output
@@ -53,6 +53,14 @@ class BlockingTask:
     def cancel(self, reason: str = "") -> TaskStatus.ValueType:
         """Cancels it; see TaskCalls.cancel_task."""
         return self._client.cancel_task(self.id, reason)
+
+    def retry(self) -> TaskStatus.ValueType:
+        """Runs it again; see TaskCalls.retry_task."""
+        return self._client.retry_task(self.id)
+
+    def explain(self) -> ExplainTaskResponse:
+        """Says why it is where it is."""
+        return self._client.explain(self.id)
 
     def logs(self, *, attempt: int = 0, follow: bool = False) -> Iterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from taskyard.v1.tasks_pb2 import StoredLogLine, TaskInstance, TaskStatus
+from taskyard.v1.tasks_pb2 import ExplainTaskResponse, StoredLogLine, TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunState, WatchRunResponse
 from taskyard_client.errors import RunFailed, TaskFailed, TaskyardError
 
@@ -105,6 +105,14 @@ class TaskHandle:
     async def cancel(self, reason: str = "") -> TaskStatus.ValueType:
         """Cancels it; see TaskCalls.cancel_task."""
         return await self._calls.cancel_task(self.id, reason)
+
+    async def retry(self) -> TaskStatus.ValueType:
+        """Runs it again; see TaskCalls.retry_task."""
+        return await self._calls.retry_task(self.id)
+
+    async def explain(self) -> ExplainTaskResponse:
+        """Says why it is where it is."""
+        return await self._calls.explain(self.id)
 
     def logs(self, *, attempt: int = 0, follow: bool = False) -> AsyncIterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""

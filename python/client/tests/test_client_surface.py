@@ -57,6 +57,12 @@ def test_the_sync_client_has_the_same_methods_with_the_same_arguments() -> None:
         assert list(ours[name].parameters)[1:] == list(signature.parameters)[1:], name
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [(ty.BlockingTask, ty.TaskHandle), (ty.BlockingRun, ty.RunHandle)])
+def test_a_sync_handle_has_the_same_methods_with_the_same_arguments(ours: type, theirs: type) -> None:
+    arguments = [{name: each.parameters for name, each in public(kind).items()} for kind in (ours, theirs)]
+    assert arguments[0] == arguments[1]
+
+
 def test_the_sync_client_says_of_each_method_what_it_returns(server: ScriptedServer) -> None:
     told = {name: str(signature.return_annotation) for name, signature in public(Client).items()}
     assert [name for name, returns in told.items() if "Async" in returns or "Handle" in returns] == []

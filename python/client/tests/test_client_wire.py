@@ -244,12 +244,13 @@ async def test_cancel_retry_explain() -> None:
     async with served() as (server, client):
         task = await client.submit("odd")
         assert (await client.explain(task.id)).reasons[0].code == "NO_WORKER_FOR_TYPE"
+        assert await task.explain() == await client.explain(task.id)
         assert await task.cancel("enough") == TaskStatus.TASK_STATUS_CANCELLED
         assert server.wire.named("CancelTask")[0].reason == "enough"
         assert server.wire.named("CancelTask")[0].request_id
         with pytest.raises(ty.AlreadyEnded):
             await task.cancel()
-        assert await client.retry_task(task.id) == TaskStatus.TASK_STATUS_QUEUED
+        assert await task.retry() == TaskStatus.TASK_STATUS_QUEUED
         with pytest.raises(ty.WrongState):
             await client.retry_task(task.id)
 
