@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ from taskyard_cli.token_command import Role
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
+SOON_S = 8.0
+"""Less than a worker waits for a scheduler that may come back; on an idle machine it takes one or two seconds."""
 
 
 class Dev:
@@ -238,6 +241,59 @@ def test_with_the_real_services(start: Start, cli: Cli, tmp_path: Path, monkeypa
     assert "SUCCESS" in cli("tasks").stdout
     assert cli("explain", "no-such").exit_code in {Exit.NOT_FOUND, Exit.REFUSED}
     assert dev.end() == 0
+
+
+def kill_the_scheduler(dev: Dev) -> None:
+    psutil.Process(json.loads((dev.data / "scheduler.json").read_text())["pid"]).kill()
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_a_scheduler_that_is_gone_is_not_waited_for(
+    start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by a worker that has a result which nobody has acknowledged: it hands that in the next time."""
+    dev = start("--workers", "1", data=tmp_path / "real", fake=False)
+    dev.until("is ready")
+    monkeypatch.setenv("TASKYARD_DATA", str(dev.data))
+    os.mkfifo(began := tmp_path / "began")
+    os.mkfifo(go := tmp_path / "go")
+    task = cli("submit", "shell", "--param", f"command=echo >{began}; cat {go}").stdout.strip()
+    began.read_text()  # returns when the task has written
+    psutil.Process(json.loads((dev.data / "scheduler.json").read_text())["pid"]).suspend()
+    go.write_text("done")
+    spool = dev.data / "worker-1" / "workers" / "1" / "spool"
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(path.stat().st_size for path in spool.glob("*.spool")):  # another process writes it
+        assert time.monotonic() < deadline
+    killed = time.monotonic()
+    kill_the_scheduler(dev)
+    assert dev.wait() == Exit.FAILED
+    assert time.monotonic() - killed < SOON_S
+    assert any("results stay in the spool" in line for line in dev.lines)
+    assert not any("waiting for" in line for line in dev.lines)
+    again = start("--workers", "1", data=dev.data, fake=False)
+    again.until("is ready")
+    cli("logs", "-f", task)  # returns when the task has ended
+    found = json.loads(cli("task", "show", task, "-o", "json").stdout)["task"]
+    assert (found["status"], found["attempt"]) == ("TASK_STATUS_SUCCESS", 1)
+    assert again.end() == 0
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_who_still_works_as_it_stops_is_named(
+    start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = start("--workers", "1", data=tmp_path / "real", fake=False)
+    dev.until("is ready")
+    monkeypatch.setenv("TASKYARD_DATA", str(dev.data))
+    os.mkfifo(began := tmp_path / "began")
+    task = cli("submit", "shell", "--param", f"command=echo >{began}; sleep 1000").stdout.strip()
+    began.read_text()  # returns when the task has written
+    kill_the_scheduler(dev)
+    assert task in dev.until("draining active=1")
+    dev.until("waiting for worker-1 to finish what runs there")
+    assert dev.end() == Exit.FAILED
+    assert any("killing what still runs" in line for line in dev.lines)
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["in a folder that was there", "in a folder of its own"])

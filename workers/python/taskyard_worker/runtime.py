@@ -28,6 +28,8 @@ from taskyard_worker.work import Places, Work
 ACKNOWLEDGE_S = 10.0
 """How long a draining worker waits for its last results to be acknowledged; they stay in the spool otherwise."""
 FLUSH_LOGS_S = 5.0
+TASKS_SHOWN = 5
+"""Most tasks that a worker names which waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Runtime:
         wall: Unix time in milliseconds.
         log: The worker's own log.
         drain_grace_s: How long running attempts may go on once the worker drains, in seconds.
+        reach_grace_s: How long a worker that drains and runs nothing waits for a scheduler out of reach, in seconds.
         metrics: Counts; made here when None.
         load: Returns the host's load average of one minute and the worker's resident memory in MiB.
     """
@@ -67,6 +70,7 @@ class Runtime:
         wall: Callable[[], int],
         log: Logger,
         drain_grace_s: float = DEFAULT_GRACE_S,
+        reach_grace_s: float = ACKNOWLEDGE_S,
         metrics: WorkerMetrics | None = None,
         load: Callable[[], Load] = lambda: (0.0, 0),
     ) -> None:
@@ -74,6 +78,7 @@ class Runtime:
         self.metrics = metrics or WorkerMetrics()
         self._log = log
         self._drain_grace_s = drain_grace_s
+        self._reach_grace_s = reach_grace_s
         self._draining = asyncio.Event()
         self._broken: asyncio.Future[None] = loop.create_future()
         wake = asyncio.Event()
@@ -115,7 +120,9 @@ class Runtime:
     def drain(self) -> None:
         """Stop in good order: take nothing new, let what runs end within the grace, report, deregister."""
         if not self._draining.is_set():
-            self._log.info("draining", active=self.work.active, grace_s=self._drain_grace_s)
+            tasks = [attempt.task_id for attempt in self.work.running][:TASKS_SHOWN]
+            named = {"tasks": tasks} if tasks else {}
+            self._log.info("draining", active=self.work.active, grace_s=self._drain_grace_s, **named)
             self._draining.set()
 
     async def run(self) -> None:
@@ -175,12 +182,27 @@ class Runtime:
             work.interrupt()
             if not await within(DEFAULT_GRACE_S + KILL_MARGIN_S, work.idle.wait()):
                 self._log.warning("left running", tasks=[attempt.task_id for attempt in work.running])
-        if not await within(ACKNOWLEDGE_S, work.all_acknowledged.wait()):
+        if not await self._within_reach(ACKNOWLEDGE_S, work.all_acknowledged.wait):
             self._log.warning("results stay in the spool for the next start", count=work.unacknowledged)
-        if not await within(FLUSH_LOGS_S, self.session.logs_sent()):
+        if not await self._within_reach(FLUSH_LOGS_S, self.session.logs_sent):
             self._log.warning("the last log lines could not be sent")
         await self.session.deregister()
         self._log.info("drained")
+
+    async def _within_reach(self, seconds: float, what: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+        """Wait until the scheduler has taken something, at most so long; not for one that stays out of reach."""
+
+        async def told() -> bool:
+            return await within(seconds, what())
+
+        taken = asyncio.create_task(told(), name="what is left to tell")
+        away = asyncio.create_task(self.session.out_of_reach(self._reach_grace_s), name="out of reach")
+        try:
+            await asyncio.wait((taken, away), return_when=asyncio.FIRST_COMPLETED)
+            return taken.done() and taken.result()
+        finally:
+            taken.cancel()
+            away.cancel()
 
     async def _failure(self) -> None:
         await self._broken

@@ -125,6 +125,9 @@ class Session:
         self._left = asyncio.Event()
         self._interval_s = HEARTBEAT_S
         self._stream: WorkerStream | None = None
+        self._away = asyncio.Event()  # set while there is no stream
+        self._away.set()
+        self._away_since = work.loop.time()
         self._stream_since = 0.0
         self._load = load
 
@@ -148,9 +151,24 @@ class Session:
 
     async def reopen(self) -> None:
         """Close the stream, so that another is opened."""
-        stream, self._stream = self._stream, None
+        stream = self._stream
         if stream is not None:
+            self._stream_gone()
             await stream.close()
+
+    def _stream_gone(self) -> None:
+        self._stream = None
+        self._away_since = self._work.loop.time()
+        self._away.set()
+
+    async def out_of_reach(self, seconds: float) -> None:
+        """Return when no stream has been open for so long."""
+        while True:
+            await self._away.wait()
+            left = self._away_since + seconds - self._work.loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
 
     # --- the stream ------------------------------------------------------------------------------
 
@@ -217,13 +235,14 @@ class Session:
                 await stream.send(self._work.hello(self._epoch))
             self._work.repeat()
             self._stream = stream
+            self._away.clear()
             self._stream_since = self._work.loop.time()
             self.streams += 1
             self._wake.set()
             await self._receive(stream)
         finally:
             if self._stream is stream:
-                self._stream = None
+                self._stream_gone()
             await stream.close()
 
     async def _receive(self, stream: WorkerStream) -> None:

@@ -88,6 +88,13 @@ class WorkerSettings(BaseModel):
     drain_grace_s: Annotated[float, Field(ge=0, le=86400)] = Field(
         default=10.0, description="How long running tasks may go on after SIGTERM before they are interrupted."
     )
+    reach_grace_s: Annotated[float, Field(ge=0, le=86400)] = Field(
+        default=10.0,
+        description=(
+            "How long a worker that stops and has nothing left to run waits for a scheduler that it cannot reach. "
+            "Results that it could not hand in stay in its data directory for its next start."
+        ),
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe level of the worker's own log that is written."
     )

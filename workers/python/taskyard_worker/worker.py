@@ -134,6 +134,7 @@ class Worker:
             wall=wall_ms,
             log=log,
             drain_grace_s=settings.drain_grace_s,
+            reach_grace_s=settings.reach_grace_s,
             metrics=metrics,
             load=measure_load(),
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from worker_fakes import Answers, FakeLink, assignment, gated, status, working
+from worker_fakes import PATIENCE_S, Answers, FakeLink, assignment, gated, status, working
 
 from taskyard_worker import Context, TaskRegistry
 from taskyard_worker.link import LinkError
+from taskyard_worker.runtime import ACKNOWLEDGE_S
 
 
 async def test_drain_takes_nothing_new_lets_end_what_runs_and_deregisters(registry: TaskRegistry) -> None:
@@ -69,3 +70,24 @@ async def test_a_draining_worker_waits_for_its_acknowledgements(registry: TaskRe
         second.ack(await second.result("a"))
         await bench.ended()
         assert len(link.deregistrations) == 1
+
+
+async def test_a_draining_worker_does_not_wait_for_a_scheduler_that_is_gone(registry: TaskRegistry) -> None:
+    """Neither with its result nor with its log lines; what runs there has all its grace."""
+    gate, _, _ = gated(registry)
+    link = FakeLink(acknowledge=False)
+    async with working(registry, link, reach_grace_s=0.02, drain_grace_s=PATIENCE_S) as bench:
+        stream = await link.stream()
+        stream.assign(assignment("a"))
+        await stream.until(lambda s: s.started == ["a"])
+        link.open_answers = link.log_answers = Answers(LinkError("UNAVAILABLE", "", "refused"))
+        stream.fail("UNAVAILABLE")
+        bench.runtime.drain()
+        await bench.runtime.session.out_of_reach(0.02)
+        assert not bench.task.done()
+        bench.runtime.work.running[0].write_log("INFO", "the last line")
+        began = bench.runtime.work.loop.time()
+        gate.set()
+        await bench.ended()
+        assert bench.runtime.work.loop.time() - began < ACKNOWLEDGE_S / 2
+        assert bench.runtime.work.unacknowledged == 1

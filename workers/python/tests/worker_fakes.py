@@ -308,6 +308,7 @@ async def working(
     spool: Spool | None = None,
     keys: KeyMemory | None = None,
     drain_grace_s: float = 5.0,
+    reach_grace_s: float = 10.0,
 ) -> AsyncIterator[Bench]:
     """Run a worker against a fake scheduler until the block ends."""
     link = link or FakeLink()
@@ -322,6 +323,7 @@ async def working(
         wall=wall_ms,
         log=log,
         drain_grace_s=drain_grace_s,
+        reach_grace_s=reach_grace_s,
         load=lambda: (0.5, 64),
     )
     task = asyncio.create_task(runtime.run(), name="worker under test")

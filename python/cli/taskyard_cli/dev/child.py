@@ -39,6 +39,11 @@ class Child:
         """Its process id; 0 before the start."""
         return self._process.pid if self._process else 0
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
+
     async def start(self) -> None:
         """Starts it in a session of its own, so that Ctrl-C reaches only us: we stop things in order."""
         self._process = await asyncio.create_subprocess_exec(
@@ -78,12 +83,12 @@ class Child:
 
     def terminate(self) -> None:
         """Asks it to stop. Harmless when it has ended."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self.runs:
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kills it and its process group. Harmless when it has ended."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self.runs:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:

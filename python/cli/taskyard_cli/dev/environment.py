@@ -10,6 +10,8 @@ from taskyard_cli.dev.place import Place
 from taskyard_cli.token_command import Role
 
 BIND = "127.0.0.1"
+REACH_GRACE_S = "0.5"
+"""Here a scheduler that is gone does not come back before its worker is to stop; what is not handed in is next time."""
 _DROPPED = ("TASKYARD_WORKER_ID", "TASKYARD_SCHEDULER_ID", "TASKYARD_ELECTION", "TASKYARD_CA")
 
 
@@ -54,7 +56,7 @@ def worker_environment(
     place: Place, plan: Plan, environ: Mapping[str, str], *, address: str, data: Path
 ) -> dict[str, str]:
     """Returns a worker's environment. It does not get the secret: its token is all that it needs."""
-    own = _own(environ)
+    own = {"TASKYARD_REACH_GRACE_S": REACH_GRACE_S} | _own(environ)
     own.pop("TASKYARD_SECRET", None)
     own |= {
         "TASKYARD_ADDRESS": address,

@@ -28,6 +28,9 @@ LOOK_S = 0.05
 STOP_S = 20.0
 """How long services get to stop by themselves, in seconds."""
 
+SAY_S = 1.5
+"""After how long it is said for whom a stop waits, in seconds: longer than who has nothing to finish takes."""
+
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 """Wait before a worker that died is started again; doubled each time until it has run for a minute."""
 
@@ -235,12 +238,22 @@ class Supervisor:
     async def _end(self, children: list[Child]) -> None:
         for child in children:
             child.terminate()
+        saying = asyncio.get_running_loop().call_later(SAY_S, self._say_whom_it_waits_for, children)
         try:
             async with asyncio.timeout(STOP_S):
                 await asyncio.gather(*(child.gone() for child in children))
         except TimeoutError:
             for child in children:
                 child.kill()
+        finally:
+            saying.cancel()
+
+    def _say_whom_it_waits_for(self, children: list[Child]) -> None:
+        names = ", ".join(child.name for child in children if child.runs)
+        self._say(
+            f"waiting for {names} to finish what runs there (`draining` above names it), at most {STOP_S:.0f} s; "
+            "Ctrl-C kills it"
+        )
 
 
 def _announcement(path: Path) -> dict[str, Any]:
