@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from taskyard_client.background import Background
-from taskyard_client.errors import ClientClosed, DeadlineExceeded, ServerError, own_copy
+from taskyard_client.errors import CLOSED_MEANWHILE, ClientClosed, DeadlineExceeded, ServerError, own_copy
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -123,9 +123,8 @@ class Coalescer(Generic[Item, Outcome]):
         except DeadlineExceeded as error:
             self._again(batch, loop.time(), error)
         except asyncio.CancelledError:
-            say = "the client was closed while this was under way; it may have arrived"
             for entry in batch:
-                _fail(entry, ClientClosed(say))
+                _fail(entry, ClientClosed(CLOSED_MEANWHILE))
             raise
         except Exception as error:  # whatever it is, it belongs to the callers and not to this task
             for entry in batch:

@@ -183,6 +183,10 @@ class RunFailed(TaskyardError):
         )
 
 
+CLOSED_MEANWHILE = "the client was closed while this was under way; it may have arrived"
+"""What ClientClosed says to those whose calls it ended."""
+
+
 def own_copy(error: Exception) -> Exception:
     """Returns a copy for one of several callers: a shared one would gather all their tracebacks."""
     copied = copy.copy(error)

@@ -5,6 +5,7 @@ No retries: calls.py repeats what may be repeated.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from taskyard_client.cancellation import own_cancellation
 from taskyard_client.certificates import BadCertificates, check_certificates, read_certificates
-from taskyard_client.errors import ClientClosed, InvalidInput, TaskyardError, Violation
+from taskyard_client.errors import CLOSED_MEANWHILE, ClientClosed, InvalidInput, TaskyardError, Violation
 from taskyard_client.statuses import error_of
 from taskyard_client.tokens import BadToken, clean_token
 from taskyard_client.transport import Method, Req, Res
@@ -82,6 +83,8 @@ class GrpcTransport:
                 response: Res = await call(request, timeout=timeout, metadata=self._metadata)
             except grpc.aio.AioRpcError as error:
                 raise self._error(error, method) from error
+            except asyncio.CancelledError:
+                raise self._ended() from None
         return response
 
     async def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
@@ -100,6 +103,8 @@ class GrpcTransport:
                 return await anext(responses, None)
             except grpc.aio.AioRpcError as error:
                 raise self._error(error, method) from error
+            except asyncio.CancelledError:
+                raise self._ended() from None
 
     async def close(self) -> None:
         """See Transport.close."""
@@ -125,6 +130,10 @@ class GrpcTransport:
         return grpc.aio.secure_channel(
             self._address, grpc.ssl_channel_credentials(root_certificates=self._ca), options=_OPTIONS
         )
+
+    def _ended(self) -> BaseException:
+        """Returns what a cancelled call is to its caller: closing the channel cancels calls, not those who wait."""
+        return ClientClosed(CLOSED_MEANWHILE) if self._closed else asyncio.CancelledError()
 
     def _error(self, error: grpc.aio.AioRpcError, method: Method[Any, Any]) -> TaskyardError:
         made = _error_of(error, self._address, changes=method.changes)

@@ -6,9 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from taskyard_client.errors import ClientClosed
+from taskyard_client.errors import CLOSED_MEANWHILE, ClientClosed
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._calls: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._open = threading.RLock()  # a finalizer may close an iterator wherever its thread is
         # A daemon: a program that forgets to close its client still ends.
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -33,21 +36,18 @@ class LoopThread:
     @property
     def alive(self) -> bool:
         """Tells whether it still takes work."""
-        return not self._loop.is_closed()
+        return not self._closing
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` on the loop and returns what it returns; an interrupt of the caller cancels it.
 
         Raises:
-            ClientClosed: `close` came first.
+            ClientClosed: `close` came first, or meanwhile.
         """
-        if self._loop.is_closed():
-            work.close()
-            raise ClientClosed("the client is closed; make a new one")
         done: Future[T] = Future()
         try:
             # All of it within the try: an interrupt may come between any two lines.
-            self._loop.call_soon_threadsafe(self._start, work, done)
+            self._hand_over(work, done)
             return _result(done)
         finally:
             done.cancel()  # only does something when the caller was interrupted
@@ -55,8 +55,16 @@ class LoopThread:
     def spawn(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Starts `work` on the loop and returns at once; cancelling the future cancels it."""
         done: Future[T] = Future()
-        self._loop.call_soon_threadsafe(self._start, work, done)
+        self._hand_over(work, done)
         return done
+
+    def _hand_over(self, work: Coroutine[Any, Any, T], done: Future[T]) -> None:
+        with self._open:  # so that whatever is handed over comes before the end, which fails it
+            if not self._closing:
+                self._loop.call_soon_threadsafe(self._start, work, done)
+                return
+        work.close()
+        raise ClientClosed("the client is closed; make a new one")
 
     def _start(self, work: Coroutine[Any, Any, T], done: Future[T]) -> None:
         task = self._loop.create_task(_carry(work, done), name=f"call of {threading.current_thread().name}")
@@ -81,16 +89,27 @@ class LoopThread:
                     return
                 yield item
         finally:
-            if not self._loop.is_closed():
+            with suppress(ClientClosed):  # closing the thread has closed it, too
                 self.run(_close(items, turn))
 
     def close(self) -> None:
-        """Stops the loop and ends the thread. Harmless when repeated."""
-        if self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Fails what is under way with ClientClosed, stops the loop and ends the thread. Harmless when repeated."""
+        with self._open:
+            if not self._closing:
+                self._closing = True
+                self._loop.call_soon_threadsafe(self._end)
         self._thread.join()
         self._loop.close()
+
+    def _end(self) -> None:
+        ending = self._loop.create_task(self._end_calls(), name="end of the thread")
+        ending.add_done_callback(lambda _: self._loop.stop())
+
+    async def _end_calls(self) -> None:
+        for task in (calls := list(self._calls)):
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
 
 def _result(done: Future[T]) -> T:
@@ -105,11 +124,13 @@ def _result(done: Future[T]) -> T:
 async def _carry(work: Coroutine[Any, Any, T], done: Future[T]) -> None:
     try:
         result = await work
+    except asyncio.CancelledError:
+        if done.set_running_or_notify_cancel():  # nobody took it back: the thread is being closed
+            done.set_exception(ClientClosed(CLOSED_MEANWHILE))
+        raise
     except BaseException as error:
         if done.set_running_or_notify_cancel():
             done.set_exception(error)
-        if isinstance(error, asyncio.CancelledError):
-            raise
     else:
         if done.set_running_or_notify_cancel():
             done.set_result(result)

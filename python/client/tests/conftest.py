@@ -24,9 +24,16 @@ def two_steps() -> workflows_pb2.Workflow:
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    """A scripted server on a loop of its own."""
+def server_thread() -> Iterator[LoopThread]:
+    """The loop of `server`."""
     thread = LoopThread("scripted-server")
+    yield thread
+    thread.close()
+
+
+@pytest.fixture
+def server(server_thread: LoopThread) -> Iterator[ScriptedServer]:
+    """A scripted server on a loop of its own."""
 
     async def start() -> ScriptedServer:
         made = ScriptedServer()
@@ -34,7 +41,6 @@ def server() -> Iterator[ScriptedServer]:
         await made.start()
         return made
 
-    running = thread.run(start())
+    running = server_thread.run(start())
     yield running
-    thread.run(running.stop())
-    thread.close()
+    server_thread.run(running.stop())

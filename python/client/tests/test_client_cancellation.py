@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 from cancelled_anywhere import lost_cancellations
+from client_fixtures import served
 from scripted_faults import Fault
 from scripted_server import ScriptedServer
 
@@ -148,6 +149,62 @@ async def test_however_a_call_ends_who_is_cancelled_meanwhile_is_cancelled(
     await asyncio.wait((waiting,), timeout=10)
     assert waiting.cancelled()
     await transport.close()
+
+
+# --- calls that are under way when the client is closed ----------------------------------------------
+
+
+async def first_change(client: AsyncClient) -> object:
+    return await anext(client.watch_tasks(["x"]))
+
+
+UNDER_WAY: dict[str, tuple[str, Work]] = {
+    "a read": ("GetTask", lambda client: client.get_task("x")),
+    "a change": ("CancelTask", lambda client: client.cancel_task("x")),
+    "a list": ("ListTasks", listed),
+    "a watch": ("WatchTasks", first_change),
+    "a wait for a run": ("WatchRun", lambda client: client.wait_run("x")),
+    "a wait for a task": ("WatchTasks", lambda client: client.wait_task("x")),
+    "a submission": ("SubmitTasks", lambda client: client.submit("x")),
+    "a list of submissions": ("SubmitTasks", lambda client: client.submit_many([new_task("x")])),
+}
+
+
+@pytest.mark.parametrize("case", UNDER_WAY)
+async def test_who_waits_when_the_client_is_closed_is_told_and_not_cancelled(case: str) -> None:
+    name, work = UNDER_WAY[case]
+    async with served() as (server, client):
+        server.script(name, Fault(silent=True))
+        waiting = asyncio.ensure_future(work(client))
+        await server.wire.reached(lambda: bool(server.wire.named(name)))
+        await client.close()
+        with pytest.raises(ty.ClientClosed):
+            await waiting
+
+
+@pytest.mark.parametrize("fault", [Fault(silent=True), Fault()], ids=["no answer", "between two tries"])
+def test_a_thread_that_waits_when_another_closes_the_client_is_told(
+    fault: Fault, server: ScriptedServer, server_thread: LoopThread
+) -> None:
+    server.script("GetTask", *[fault] * 4)
+    client = ty.Client(server.address, "t")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.get_task, "x")
+        server_thread.run(server.wire.reached(lambda: bool(server.wire.named("GetTask"))))
+        client.close()
+        with pytest.raises(ty.ClientClosed):
+            waiting.result(10)
+
+
+def test_whatever_a_closing_thread_was_given_comes_back() -> None:
+    for _ in range(50):
+        thread = LoopThread("closed while called")
+        with ThreadPoolExecutor(8) as pool:
+            waits = [pool.submit(thread.run, asyncio.Event().wait()) for _ in range(8)]
+            thread.close()
+            for wait in waits:
+                with pytest.raises(ty.ClientClosed):
+                    wait.result(10)
 
 
 # --- callers without asyncio ------------------------------------------------------------------------
