@@ -211,6 +211,20 @@ def test_a_worker_that_died_is_started_again(start: Start) -> None:
     assert dev.end(signal.SIGTERM) == 0
 
 
+def test_a_process_that_a_task_left_running_is_not_waited_for(start: Start) -> None:
+    """It has the worker's output open, and its input, and may have them for ever."""
+    dev = start("--workers", "1", FAKE_WORKER_LEAVES="1")
+    dev.until("is ready")
+    left = psutil.Process(int((dev.data / "worker-1" / "left").read_text()))
+    try:
+        assert dev.end() == 0
+        assert any("worker stopped" in line for line in dev.lines)
+        assert left.is_running()
+        assert not any("waiting for" in line for line in dev.lines)
+    finally:
+        left.kill()
+
+
 def test_a_log_that_cannot_be_kept_ends_nothing(start: Start, tmp_path: Path) -> None:
     data = tmp_path / "d"
     data.mkdir(mode=0o700)

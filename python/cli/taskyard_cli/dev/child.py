@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 CHUNK = 1 << 16
+OUTPUT_LEFT_S = 1.0
+"""How long what it wrote last is read once it has ended, in seconds: what it left running may write for ever."""
 
 
 class Child:
@@ -32,6 +34,9 @@ class Child:
         self._log = log
         self._tell = tell
         self._process: asyncio.subprocess.Process | None = None
+        self._output: asyncio.StreamReader | None = None
+        self._reading: asyncio.ReadTransport | None = None
+        self._stdin = -1  # never written to: its end tells the child that we are gone
         self._losing = False
 
     @property
@@ -45,26 +50,59 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Starts it in a session of its own, so that Ctrl-C reaches only us: we stop things in order."""
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "taskyard_cli.dev.launcher", self._service,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            env=self._environ, start_new_session=True,
-        )  # fmt: skip
+        """Starts it in a session of its own, so that Ctrl-C reaches only us: we stop things in order.
+
+        Its pipes are ours and not asyncio's, whose `wait` waits for their end as well: a process that a task left
+        running has them open for as long as it likes.
+        """
+        theirs_in, self._stdin = os.pipe()
+        output, theirs_out = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "taskyard_cli.dev.launcher", self._service,
+                stdin=theirs_in, stdout=theirs_out, stderr=asyncio.subprocess.STDOUT,
+                env=self._environ, start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(self._stdin)
+            os.close(output)
+            raise
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        self._output = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(self._output)
+        pipe = os.fdopen(output, "rb", buffering=0)
+        self._reading, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
 
     async def ended(self) -> int:
         """Passes its output on until it ends; returns its exit code, negative for a signal."""
-        if self._process is None or self._process.stdout is None:
+        if self._process is None or self._output is None or self._reading is None:
             raise RuntimeError(f"{self.name} was not started")
+        passing = asyncio.create_task(self._pass_on(self._output), name=f"output of {self.name}")
+        ending = asyncio.create_task(self._process.wait(), name=f"end of {self.name}")
+        try:
+            await asyncio.wait({passing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                passing.result()  # who cannot pass its lines on says so at once
+            code = await ending
+            await asyncio.wait({passing}, timeout=OUTPUT_LEFT_S)
+            return code
+        finally:
+            passing.cancel()
+            ending.cancel()
+            self._reading.close()
+            os.close(self._stdin)
+
+    async def _pass_on(self, output: asyncio.StreamReader) -> None:
         rest = b""
-        while chunk := await self._process.stdout.read(CHUNK):
+        while chunk := await output.read(CHUNK):
             self._keep(chunk)
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._tell(line.decode(errors="replace"))
         if rest:
             self._tell(rest.decode(errors="replace"))
-        return await self._process.wait()
 
     def _keep(self, chunk: bytes) -> None:
         """Appends to the log file.

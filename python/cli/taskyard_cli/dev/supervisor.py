@@ -238,7 +238,7 @@ class Supervisor:
     async def _end(self, children: list[Child]) -> None:
         for child in children:
             child.terminate()
-        saying = asyncio.get_running_loop().call_later(SAY_S, self._say_whom_it_waits_for, children)
+        saying = asyncio.get_running_loop().call_later(SAY_S, self._say_whom_it_waits_for, children)  # if it still does
         try:
             async with asyncio.timeout(STOP_S):
                 await asyncio.gather(*(child.gone() for child in children))

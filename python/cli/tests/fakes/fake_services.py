@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +63,9 @@ def worker(arguments: Sequence[str]) -> int:
     (data / "told.json").write_text(json.dumps(told))
     (data / "pid").write_text(str(os.getpid()))
     (data / "alive").touch()
+    if os.environ.get("FAKE_WORKER_LEAVES"):  # a process that holds on to what it inherits
+        left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        (data / "left").write_text(str(left.pid))
     _say("worker started", pid=os.getpid())
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     signal.sigwait({signal.SIGTERM})
