@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pymysql
 import pytest
 from gated_store import PATIENCE_S, GatedStore, submission
 from leaders import leading
+from sqlalchemy.engine import make_url
 
 from taskyard_core.engine.events import Accepted, Cancel
 from taskyard_core.records import CANCELLED, Changes
 from taskyard_scheduler import leader as leader_module
 from taskyard_scheduler.grpc_errors import translate
 from taskyard_scheduler.store.memory import MemoryDatabase
+from taskyard_scheduler.store.mysql import MysqlDialect
 from taskyard_scheduler.store.open import open_store
 from taskyard_scheduler.store.port import StoreUnavailable
 from taskyard_scheduler.store.sqlite import SqliteDialect
@@ -132,3 +137,25 @@ def test_what_everyone_is_told_names_no_file(code: int, told: str) -> None:
     assert isinstance(answer, Unavailable)
     reason = f" ({told})" if told else ""
     assert answer.message == f"the database does not answer{reason}: try again"
+
+
+@pytest.mark.parametrize(("blocks", "full"), [(0, True), (1, False)])
+def test_a_disk_without_room_is_full_also_where_sqlite_only_says_that_it_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocks: int, full: bool
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=blocks))
+    raised = sqlite3.OperationalError("disk I/O error")
+    raised.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    error = SqliteDialect(tmp_path / "taskyard.db").translate(raised)
+    assert isinstance(error, StoreUnavailable)
+    assert (error.full, "disk is full" in error.told) == (full, full)
+
+
+@pytest.mark.parametrize(("code", "full"), [(1021, True), (1114, True), (2006, False), (1205, False)])
+def test_a_full_disk_of_a_database_server_is_told_apart(code: int, full: bool) -> None:
+    dialect = MysqlDialect(make_url("mysql+pymysql://someone:secret@nowhere/taskyard"))
+    error = dialect.translate(pymysql.err.OperationalError(code, "on /var/lib/mysql"))
+    assert isinstance(error, StoreUnavailable)
+    assert error.full == full
+    assert "/var" not in error.sentence
+    assert ("disk is full" in error.sentence) == full
