@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
+from grpc.aio import AioRpcError
 
 from taskyard.v1.workers_pb2 import (
     AppendLogsRequest,
@@ -105,7 +106,7 @@ class GrpcLink:
             with own_cancellation():
                 try:
                     return await call(request, timeout=limit, metadata=self._metadata)
-                except grpc.aio.AioRpcError as error:
+                except AioRpcError as error:
                     raise link_error(error) from error
 
         return await with_retries(method, once, timeout, self._random)
@@ -123,21 +124,30 @@ class GrpcStream:
         with own_cancellation():
             try:
                 await self._call.write(frame)
-            except grpc.aio.AioRpcError as error:
+            except AioRpcError as error:
                 raise link_error(error) from error
             except asyncio.InvalidStateError as error:
-                raise LinkError("UNAVAILABLE", "", "the stream has ended") from error
+                raise await self._ending() from error
             except asyncio.CancelledError as error:
                 if not self._closed:
                     raise
                 raise LinkError("CANCELLED", "", "the stream was closed") from error
+
+    async def _ending(self) -> LinkError:
+        """Return how the call has ended; what was sent after that must not hide why."""
+        call = self._call
+        code = await call.code()
+        if code in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
+            return LinkError("UNAVAILABLE", "", "the stream has ended")
+        trailing = await call.trailing_metadata()
+        return link_error(AioRpcError(code, await call.initial_metadata(), trailing, await call.details()))
 
     async def receive(self) -> AssignTaskResponse | None:
         """Return the next frame, or None at a clean end."""
         with own_cancellation():
             try:
                 frame = await self._call.read()
-            except grpc.aio.AioRpcError as error:
+            except AioRpcError as error:
                 raise link_error(error) from error
             except asyncio.CancelledError:
                 if not self._closed:
@@ -151,7 +161,7 @@ class GrpcStream:
         self._call.cancel()
 
 
-def link_error(error: grpc.aio.AioRpcError) -> LinkError:
+def link_error(error: AioRpcError) -> LinkError:
     """Turn gRPC's error into ours."""
     reason, retry_after = "", None
     for key, value in error.trailing_metadata() or ():

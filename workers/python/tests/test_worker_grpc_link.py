@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from random import Random
 
 import grpc
@@ -89,6 +90,18 @@ async def test_a_stream_that_is_refused_tells_why(scheduler: GrpcScheduler, link
     with pytest.raises(LinkError) as caught:
         await say_hello_and_listen(stream)
     assert caught.value.unknown_worker
+    await stream.close()
+
+
+async def test_what_is_sent_after_a_refusal_does_not_hide_it(scheduler: GrpcScheduler, link: GrpcLink) -> None:
+    scheduler.errors = [(grpc.StatusCode.NOT_FOUND, "UNKNOWN_WORKER", None)]
+    stream = await link.open_stream()
+    with suppress(LinkError):  # it may be refused before this has left
+        await stream.send(AssignTaskRequest(hello=Hello(worker_id="w")))
+    assert await stream._call.code() == grpc.StatusCode.NOT_FOUND
+    with pytest.raises(LinkError) as caught:
+        await stream.send(AssignTaskRequest())
+    assert (caught.value.unknown_worker, caught.value.message) == (True, "UNKNOWN_WORKER in words")
     await stream.close()
 
 
