@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from taskyard_client.background import CANCEL_AGAIN_S, CANCELS
 from taskyard_client.errors import CLOSED_MEANWHILE, ClientClosed
 
 T = TypeVar("T")
@@ -106,9 +107,13 @@ class LoopThread:
         ending.add_done_callback(lambda _: self._loop.stop())
 
     async def _end_calls(self) -> None:
-        for task in (calls := list(self._calls)):
-            task.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        left = set(self._calls)
+        for _ in range(CANCELS if left else 0):
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+            if not left:
+                break
         await self._loop.shutdown_asyncgens()
 
 
