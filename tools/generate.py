@@ -1,4 +1,4 @@
-"""Writes python/contract from proto/: messages, gRPC stubs and their types.
+"""Writes python/contract from proto/: messages, gRPC stubs, their types, and an image that keeps the comments.
 
 Not a build step: the result is checked in, and `--check` fails when it is not what proto/ gives.
 """
@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
 TARGET = ROOT / "python" / "contract" / "taskyard"
+IMAGE = "taskyard/v1/contract.binpb"
+"""Our files as one FileDescriptorSet with source info: generated code drops the comments, which documents show."""
 PACKAGE_DOCS = {
     "": '"""The Taskyard contract. Generated from proto/ by `make proto`; do not edit."""\n',
     "v1": '"""Messages and services of taskyard.v1. Generated from proto/ by `make proto`; do not edit."""\n',
@@ -41,9 +43,10 @@ def generate(destination: Path) -> None:
     Raises:
         SystemExit: protoc refused a file; it has said why on stderr.
     """
-    destination.mkdir(parents=True, exist_ok=True)
+    (destination / IMAGE).parent.mkdir(parents=True, exist_ok=True)
     kinds = {"python": "", "grpc_python": "", "mypy": "quiet:", "mypy_grpc": "quiet:"}
     outputs = [f"--{kind}_out={option}{destination}" for kind, option in kinds.items()]
+    outputs += ["--include_source_info", f"--descriptor_set_out={destination / IMAGE}"]
     includes = [f"-I{path}" for path in include_paths()]
     # protoc finds plugins by PATH, and this interpreter may have been started without its environment's.
     scripts = sysconfig.get_path("scripts")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
+import importlib.metadata
 import json
 import os
 import random
@@ -13,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
@@ -35,8 +38,14 @@ from taskyard_scheduler.store import open_store
 from taskyard_scheduler.store.open import shown
 from taskyard_scheduler.store.port import Store, StoreError
 from taskyard_service.access import contract_access
+from taskyard_service.gateway.app import make_app, paths_of
+from taskyard_service.gateway.gateway import Gateway
+from taskyard_service.gateway.openapi.comments import contract_comments
+from taskyard_service.gateway.openapi.document import About, make_document
+from taskyard_service.gateway.probes import Reason, probe_routes
+from taskyard_service.gateway.server import HttpServer
+from taskyard_service.gateway.table import MethodTable
 from taskyard_service.health import Health
-from taskyard_service.http import HttpServer, Reason, probe_routes
 from taskyard_service.identity import TokenVerifier, WeakSecret
 from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
 from taskyard_service.lifecycle import BackgroundTask, Group, LoopFailed, signals
@@ -159,26 +168,31 @@ async def _serve(
         log=log,
         on_leading=leading,
     )
-    interceptors = [
-        ErrorInterceptor(log, translate=translate, count_error=metrics.count_error),
-        AuthInterceptor(verifier, contract_access(), count_error=metrics.count_error),
-    ]
+    task_service, workflow_service = TaskService(scheduler, logs), WorkflowService(scheduler)
+    fleet_service, worker_service = FleetService(scheduler), WorkerService(scheduler, logs, settings.heartbeat_interval_s)
+    errors = ErrorInterceptor(log, translate=translate, count_error=metrics.count_error)
+    interceptors = [errors, AuthInterceptor(verifier, contract_access(), count_error=metrics.count_error)]
     server = GrpcServer(settings.bind, settings.grpc_port, interceptors, stop_grace_s=settings.stop_grace_s)
-    tasks_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(scheduler, logs), server.server)
-    workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(WorkflowService(scheduler), server.server)
-    fleet_pb2_grpc.add_FleetServiceServicer_to_server(FleetService(scheduler), server.server)
-    worker_service = WorkerService(scheduler, logs, settings.heartbeat_interval_s)
-    workers_pb2_grpc.add_WorkerServiceServicer_to_server(worker_service, server.server)
+    table = MethodTable(interceptors)
+    for each in (server.server, cast(Any, table)):  # over gRPC, and over HTTP by the same handlers
+        tasks_pb2_grpc.add_TaskServiceServicer_to_server(task_service, each)
+        workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(workflow_service, each)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet_service, each)
+        workers_pb2_grpc.add_WorkerServiceServicer_to_server(worker_service, each)
     health.register(server.server)
-    http = HttpServer(settings.bind, settings.http_port, probe_routes(lambda: readiness(scheduler), registry), log)
+    routes = [probe_routes(lambda: readiness(scheduler), registry)]
+    gateway = Gateway(table, errors.incident, count_error=metrics.count_error, others=paths_of(routes))
+    http = HttpServer(
+        settings.bind, settings.http_port, make_app(gateway, table, lambda: document(gateway), routes),
+        on_stop=gateway.close, stop_grace_s=settings.stop_grace_s,
+    )  # fmt: skip
     try:
         ports = await server.start(), await http.start()
         announce(settings, name, *ports, log)
         return await _until_stopped(scheduler, metrics, log)
     finally:
         health.shut_down()
-        await server.stop()
-        await http.stop()
+        await asyncio.gather(server.stop(), http.stop())
 
 
 async def _until_stopped(scheduler: Scheduler, metrics: Metrics, log: FilteringBoundLogger) -> int:
@@ -192,6 +206,12 @@ async def _until_stopped(scheduler: Scheduler, metrics: Metrics, log: FilteringB
         reason = await group.run()
     log.info("stopped", reason=reason)
     return 0
+
+
+def document(gateway: Gateway) -> bytes:
+    """Returns the OpenAPI document of what a gateway serves."""
+    about = About("Taskyard", importlib.metadata.version("taskyard-scheduler"))
+    return make_document(gateway.bindings, contract_comments(), contract_access(), about)
 
 
 def tell_stall(log: FilteringBoundLogger, stall: Stall) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import ClassVar, Protocol
 
 import grpc
@@ -52,6 +53,8 @@ class ServiceError(Exception):
     """
 
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
+    http_status: ClassVar[HTTPStatus | None] = None
+    """What HTTP says where it is more exact than the code; None: what the code stands for."""
 
     def __init__(
         self,
@@ -133,6 +136,18 @@ class ResourceExhausted(ServiceError):
     """A limit is reached; `retry_after_s` says when to try again."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unimplemented(ServiceError):
+    """This server does not do what was asked for."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class DeadlineExceeded(ServiceError):
+    """Something took longer than it may."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 class Unavailable(ServiceError):

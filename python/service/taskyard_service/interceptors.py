@@ -152,7 +152,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
     def _answering_stream(self, method: str, behavior: Behavior) -> Behavior:
         async def answer(request: Any, context: Any) -> None:
             try:
-                await _stream(behavior, request, context)
+                await run_stream(behavior, request, context)
             except grpc.aio.BaseError:
                 raise
             except Exception as error:
@@ -163,12 +163,13 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
     async def _abort(self, method: str, context: Any, error: Exception) -> None:
         known = error if isinstance(error, ServiceError) else self._translate(error)
         if known is None:
-            known = self._incident(method, error)
+            known = self.incident(method, error)
         self._count_error(method, known.code.name)
         status = to_grpc(known)
         await context.abort(status.code, status.details, status.trailing_metadata)
 
-    def _incident(self, method: str, error: Exception) -> Internal:
+    def incident(self, method: str, error: BaseException) -> Internal:
+        """Logs what nobody expected under a new id, and returns what the caller is told: the id."""
         incident = self._incident_id()
         self._log.error("call failed", method=method, incident=incident, exc_info=error)
         return Internal(
@@ -178,7 +179,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
         )
 
 
-async def _stream(behavior: Behavior, request: Any, context: Any) -> None:
+async def run_stream(behavior: Behavior, request: Any, context: Any) -> None:
     """Runs a streaming handler of either form: one that yields its answers, or one that writes them."""
     answers = behavior(request, context)
     if not hasattr(answers, "__aiter__"):

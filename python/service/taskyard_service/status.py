@@ -5,6 +5,8 @@ Not the place where errors are decided (errors.py) or caught (interceptors.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import grpc
@@ -25,6 +27,30 @@ MESSAGE_LIMIT_BYTES = 600
 DETAILS_LIMIT_BYTES = 3_700
 """Bounds that together keep the trailers below the 8 KiB that receivers accept by default: the message
 travels percent-encoded in one header and once more, with the details, base64-encoded in another."""
+
+
+HTTP_STATUS: Mapping[grpc.StatusCode, int] = MappingProxyType(
+    {
+        grpc.StatusCode.OK: 200,
+        grpc.StatusCode.CANCELLED: 499,
+        grpc.StatusCode.UNKNOWN: 500,
+        grpc.StatusCode.INVALID_ARGUMENT: 400,
+        grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+        grpc.StatusCode.NOT_FOUND: 404,
+        grpc.StatusCode.ALREADY_EXISTS: 409,
+        grpc.StatusCode.PERMISSION_DENIED: 403,
+        grpc.StatusCode.UNAUTHENTICATED: 401,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+        grpc.StatusCode.FAILED_PRECONDITION: 400,
+        grpc.StatusCode.ABORTED: 409,
+        grpc.StatusCode.OUT_OF_RANGE: 400,
+        grpc.StatusCode.UNIMPLEMENTED: 501,
+        grpc.StatusCode.INTERNAL: 500,
+        grpc.StatusCode.UNAVAILABLE: 503,
+        grpc.StatusCode.DATA_LOSS: 500,
+    }
+)
+"""What each code is over HTTP, as google/rpc/code.proto says."""
 
 
 class GrpcStatus(NamedTuple):
