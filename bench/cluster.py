@@ -57,6 +57,7 @@ class Cluster:
     """A running cluster. `costs` are processor seconds by process; `facts` is filled when it has stopped."""
 
     address: str
+    http_address: str
     token: str
     client: AsyncClient
     scheduler: Child
@@ -99,14 +100,15 @@ async def running(folder: Path, database: Database, setup: Setup) -> AsyncIterat
     children: list[Child] = []
     try:
         secret = secrets.token_hex(32)
-        scheduler, address = await _start_scheduler(folder, database, secret, setup)
+        scheduler, told = await _start_scheduler(folder, database, secret, setup)
         children.append(scheduler)
+        address = told["grpc_address"]
         worker = _start_worker(folder, address, secret, setup)
         children.append(worker)
         token = _token(secret, "bench", Role.OPERATOR)
         async with AsyncClient(address, token) as client:
             await _until_ready(client, children)
-            cluster = Cluster(address, token, client, scheduler, worker, database)
+            cluster = Cluster(address, told["http_address"], token, client, scheduler, worker, database)
             yield cluster
             cluster.facts = {
                 "scheduler_rss_mb": round(scheduler.peak_rss_mb()), "worker_rss_mb": round(worker.peak_rss_mb()),
@@ -125,7 +127,7 @@ async def running(folder: Path, database: Database, setup: Setup) -> AsyncIterat
         database.stop()
 
 
-async def _start_scheduler(folder: Path, database: Database, secret: str, setup: Setup) -> tuple[Child, str]:
+async def _start_scheduler(folder: Path, database: Database, secret: str, setup: Setup) -> tuple[Child, dict[str, str]]:
     environ = _environ() | database.environ() | {
         "TASKYARD_SECRET": secret, "TASKYARD_DATA": str(folder), "TASKYARD_BIND": "127.0.0.1",
         "TASKYARD_GRPC_PORT": "0", "TASKYARD_HTTP_PORT": "0",
@@ -142,7 +144,7 @@ async def _start_scheduler(folder: Path, database: Database, secret: str, setup:
     except BaseException:
         child.kill()
         raise
-    return child, json.loads(told.read_text(encoding="utf-8"))["grpc_address"]
+    return child, json.loads(told.read_text(encoding="utf-8"))
 
 
 def _start_worker(folder: Path, address: str, secret: str, setup: Setup) -> Child:

@@ -19,6 +19,7 @@ from bench.bars import BARS, judge
 from bench.child import ChildFailed
 from bench.cluster import WrongEnd
 from bench.figures import Report
+from bench.gateway import gateway
 from bench.latency import latency
 from bench.peers.environment import PeerFailed
 from bench.plan import FOLDER, BadPlan, Plan, plan_of
@@ -39,8 +40,9 @@ BENCHMARKS: dict[str, Callable[[Plan, Path], Awaitable[Report]]] = {
     "latency": latency,
     "runs": runs,
     "dag-chain": dag_chain,
+    "gateway": gateway,
 }
-VERSIONS = ("taskyard-scheduler", "grpcio", "protobuf", "sqlalchemy", "pymysql", "uvloop")
+VERSIONS = ("taskyard-scheduler", "grpcio", "protobuf", "sqlalchemy", "pymysql", "uvicorn", "uvloop")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -169,7 +169,10 @@ async def _serve(
         on_leading=leading,
     )
     task_service, workflow_service = TaskService(scheduler, logs), WorkflowService(scheduler)
-    fleet_service, worker_service = FleetService(scheduler), WorkerService(scheduler, logs, settings.heartbeat_interval_s)
+    fleet_service, worker_service = (
+        FleetService(scheduler),
+        WorkerService(scheduler, logs, settings.heartbeat_interval_s),
+    )
     errors = ErrorInterceptor(log, translate=translate, count_error=metrics.count_error)
     interceptors = [errors, AuthInterceptor(verifier, contract_access(), count_error=metrics.count_error)]
     server = GrpcServer(settings.bind, settings.grpc_port, interceptors, stop_grace_s=settings.stop_grace_s)

@@ -89,5 +89,5 @@ def _retry_after(status: status_pb2.Status) -> int | None:
     retry = error_details_pb2.RetryInfo()
     for detail in status.details:
         if detail.Unpack(retry):
-            return max(1, math.ceil(retry.retry_delay.ToMilliseconds() / 1_000))
+            return max(1, math.ceil(int(retry.retry_delay.ToMilliseconds()) / 1_000))
     return None

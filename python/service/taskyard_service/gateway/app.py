@@ -37,7 +37,7 @@ def make_app(
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     for router in (*routes, explorer_routes(), _document_route(table, document)):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # not included: that would cost each call of the gateway a search
     app.router.default = gateway
 
     async def refused(request: Request, error: Exception) -> Response:

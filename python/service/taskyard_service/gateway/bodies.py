@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from taskyard_service.errors import DeadlineExceeded, InvalidArgument, ResourceExhausted, FieldViolation
+from taskyard_service.errors import DeadlineExceeded, FieldViolation, InvalidArgument, ResourceExhausted
 from taskyard_service.server import MESSAGE_LIMIT_BYTES
 
 BODY_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
@@ -66,9 +66,7 @@ def check_head(headers: dict[bytes, bytes], *, takes_body: bool) -> None:
         raise TooLarge(BODY_LIMIT_BYTES)
 
 
-async def read_body(
-    receive: Receive, limit: int = BODY_LIMIT_BYTES, timeout_s: float | None = None
-) -> bytes:
+async def read_body(receive: Receive, limit: int = BODY_LIMIT_BYTES, timeout_s: float | None = None) -> bytes:
     """Returns a request's body.
 
     Raises:

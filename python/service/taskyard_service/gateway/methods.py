@@ -91,7 +91,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
 
 
 def _bindings(method: Method) -> Iterator[Binding]:
-    options = method.descriptor.GetOptions()
+    options: Any = method.descriptor.GetOptions()
     if not options.HasExtension(annotations_pb2.http):
         return
     rule = options.Extensions[annotations_pb2.http]

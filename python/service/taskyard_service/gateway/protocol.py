@@ -9,7 +9,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf import json_format
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from taskyard_service.errors import FieldViolation, InvalidArgument, ServiceError, Unavailable
 from taskyard_service.status import to_proto
 
+SPOKEN = ("1.0", "1.1")
 HEAD_LIMIT_BYTES = 64 * 1024
 CONNECTION_LIMIT = 1_024
 """Connections at once. One more takes the place of an idle one, or is turned away."""
@@ -94,11 +95,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """Takes bytes; after a refusal they are read and thrown away, so that the peer can read the refusal."""
         if self._refused:
             return
-        if self._in_head:
-            self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > self._bounds.head_bytes and not self._refused:
-            self._refuse(self._too_large())
+        if self._in_head and not self._refused:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._bounds.head_bytes:
+                self._refuse(self._too_large())
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -114,6 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > self._bounds.head_bytes:
             self._refuse(self._too_large())
+        elif cast(Any, self.parser).get_http_version() not in SPOKEN:
+            self.send_400_response("")
         elif not self._refused:
             super().on_headers_complete()
 

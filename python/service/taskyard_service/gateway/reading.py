@@ -15,7 +15,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from taskyard_service.errors import FieldViolation, InvalidArgument
-from taskyard_service.gateway.explain import REFUSALS, faults, fields_by_name, has_own_form, is_map, near, shown, wanted
+from taskyard_service.gateway.explain import REFUSALS, faults, near, shown
+from taskyard_service.gateway.fields import fields_by_name, has_bytes, has_own_form, is_map, wanted
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding
 from taskyard_service.status import cut
 
@@ -34,6 +35,7 @@ class RequestReader:
         self._binding = binding
         self._class = binding.method.request
         self._descriptor: Descriptor = self._class.DESCRIPTOR
+        self._strict = has_bytes(self._descriptor)
         self._variables = [(variable, variable.field.split(".")) for variable in binding.template.variables]
 
     def read(self, segments: Sequence[str], query: bytes, body: bytes) -> Message:
@@ -55,13 +57,20 @@ class RequestReader:
             document = self._with_query(query, document)
         message: Message = self._class()
         if document != {}:
-            try:
-                json_format.ParseDict(document, message)
-            except (*REFUSALS, RecursionError) as error:
-                _refuse(document, self._descriptor, error)
+            self._fill(message, document)
         for variable, path in self._variables:
             _set(message, path, variable.value(segments), variable.field)
         return message
+
+    def _fill(self, message: Message, document: object) -> None:
+        if not isinstance(document, dict):
+            raise InvalidArgument(faults(document, self._descriptor))
+        try:
+            json_format.ParseDict(document, message)
+        except (*REFUSALS, RecursionError) as error:
+            _refuse(document, self._descriptor, error)
+        if self._strict and (found := faults(document, self._descriptor)):
+            raise InvalidArgument(found)
 
     def _with_query(self, query: bytes, document: dict[str, Any]) -> dict[str, Any]:
         if self._binding.body == WHOLE_BODY:

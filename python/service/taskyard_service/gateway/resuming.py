@@ -87,6 +87,6 @@ def _source(response: Descriptor, names: list[str]) -> Callable[[Any], Any] | No
     return None
 
 
-def _has_all(descriptor: Descriptor, names: list[str]) -> bool:
+def _has_all(descriptor: Any, names: list[str]) -> bool:
     fields = descriptor.fields_by_name
     return all(name in fields and fields[name].cpp_type in _INTEGERS for name in names)

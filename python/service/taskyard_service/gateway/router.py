@@ -29,7 +29,8 @@ class NotAllowed(Unimplemented):
 
     def __init__(self, verb: str, path: str, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
-        said = f"{cut(path)} takes {self.allowed}, not {cut(verb, 40)}; a `:` that belongs to a name is written %3A"
+        hint = "; a `:` that belongs to a name is written %3A" if ":" in path else ""
+        said = f"{cut(path)} takes {self.allowed}, not {cut(verb, 40)}{hint}"
         super().__init__("METHOD_NOT_ALLOWED", said, metadata={"allow": self.allowed})
 
 
@@ -112,7 +113,7 @@ class Router:
 
     def _not_found(self, raw_path: str) -> ServiceError:
         near = difflib.get_close_matches(raw_path[:200], self._known, n=NEAR, cutoff=0.5)
-        hint = f"near it: {', '.join(near)}" if near else f"there is {', '.join(sorted(self._known)[:NEAR])}, …"
+        hint = f"near it is {', '.join(near)}" if near else f"there is {', '.join(self._known[:NEAR])}, …"
         return NotFound(
             "PATH_NOT_FOUND",
             f"there is nothing at {cut(raw_path)}; {hint}; /api/v1/openapi.json has every path, /docs shows them",

@@ -102,7 +102,7 @@ class HttpServer:
     async def _until_idle(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                while self._state.connections or self._state.tasks:
+                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - uvicorn tells nobody
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             return

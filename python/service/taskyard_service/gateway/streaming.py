@@ -57,22 +57,11 @@ class EventStream:
     Args:
         id_of: Returns the id of a message's event; empty: none.
         tell: Turns what ended the call into what the client is told.
-        keep_alive_s: How often to say that the stream is there while it is silent, in seconds.
-        head_wait_s: How long the first message is awaited before the answer's head goes out, in seconds.
     """
 
-    def __init__(
-        self,
-        id_of: Callable[[Message], str],
-        tell: Tell,
-        *,
-        keep_alive_s: float = KEEP_ALIVE_S,
-        head_wait_s: float = HEAD_WAIT_S,
-    ) -> None:
+    def __init__(self, id_of: Callable[[Message], str], tell: Tell) -> None:
         self._id_of = id_of
         self._tell = tell
-        self._keep_alive_s = keep_alive_s
-        self._head_wait_s = head_wait_s
         self._messages: deque[Message] = deque()
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -119,7 +108,7 @@ class EventStream:
 
     async def _pump(self, calling: asyncio.Task[None], send: Send) -> None:
         while True:
-            came = await self._wait(self._keep_alive_s if self._begun else self._head_wait_s)
+            came = await self._wait(KEEP_ALIVE_S if self._begun else HEAD_WAIT_S)
             if self._gone:
                 return
             self._news.clear()

@@ -7,8 +7,9 @@ is registered here in the same way.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
@@ -25,7 +26,7 @@ ReadRequest: TypeAlias = Callable[[], Awaitable[Message]]
 Write: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-class CallFailed(grpc.aio.AbortError):  # type: ignore[misc]  # its base has no types
+class CallFailed(grpc.aio.AbortError):
     """A call ended with an error.
 
     Attributes:
@@ -45,11 +46,12 @@ class CallFailed(grpc.aio.AbortError):  # type: ignore[misc]  # its base has no 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-class CallDetails(NamedTuple):
+@dataclass(slots=True)
+class CallDetails:
     """What an interceptor is told of a call: `grpc.HandlerCallDetails`."""
 
     method: str
-    invocation_metadata: Metadata
+    invocation_metadata: tuple[tuple[str, str | bytes], ...]
 
 
 class CallContext:
@@ -132,7 +134,9 @@ class MethodTable:
         response: Message = await handler.unary_unary(await read(), CallContext(metadata))
         return response
 
-    async def open_stream(self, method: str, metadata: Metadata, read: ReadRequest, write: Write) -> Coroutine[Any, Any, None]:
+    async def open_stream(
+        self, method: str, metadata: Metadata, read: ReadRequest, write: Write
+    ) -> Coroutine[Any, Any, None]:
         """Begins a call that is answered with a stream; what is returned carries it out.
 
         Raises:
@@ -174,8 +178,9 @@ async def _refuse(handler: MethodHandler, metadata: Metadata) -> NoReturn:
 
 
 async def _no_requests() -> AsyncIterator[Message]:
-    for nothing in ():
-        yield nothing
+    nothing: tuple[Message, ...] = ()
+    for each in nothing:
+        yield each
 
 
 async def _no_answer(_message: Message) -> None:

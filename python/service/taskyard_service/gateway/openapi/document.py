@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,9 +58,13 @@ def make_document(bindings: Sequence[Binding], comments: Comments, access: Acces
     """
     schemas = Schemas({**STATUS_COMMENTS, **comments})
     paths: dict[str, Schema] = {}
+    ways: Counter[str] = Counter()
     for binding in bindings:
         item = paths.setdefault(path_of(binding.template), {})
-        item[binding.verb.lower()] = operation(binding, schemas, comments, access)
+        made = item[binding.verb.lower()] = operation(binding, schemas, comments, access)
+        ways[made["operationId"]] += 1
+        if (number := ways[made["operationId"]]) > 1:  # ids are unique, and an RPC may have several paths
+            made["operationId"] += f"_{number}"
     document = {
         "openapi": VERSION,
         "info": {"title": about.title, "version": about.version, "description": ABOUT},

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from taskyard_service.access import Access
-from taskyard_service.gateway.explain import fields_by_name, has_own_form, is_map
+from taskyard_service.gateway.fields import fields_by_name, has_own_form, is_map, message_of
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding
 from taskyard_service.gateway.openapi.comments import Comments
 from taskyard_service.gateway.openapi.schemas import Schema, Schemas
@@ -110,5 +110,5 @@ def field_at(descriptor: Descriptor, path: str) -> FieldDescriptor:
     """Returns the field that a path such as `workflow.name` leads to."""
     *outer, last = path.split(".")
     for name in outer:
-        descriptor = fields_by_name(descriptor)[name].message_type
+        descriptor = message_of(fields_by_name(descriptor)[name])
     return fields_by_name(descriptor)[last]

@@ -6,30 +6,36 @@ from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from taskyard_service.gateway.explain import is_map
+from taskyard_service.gateway.fields import is_map, message_of
 from taskyard_service.gateway.openapi.comments import Comments
 
 Schema: TypeAlias = dict[str, Any]
-_TEXT_64: Schema = {"type": "string", "pattern": r"^-?[0-9]{1,20}$"}
 _SPECIAL = {"enum": ["NaN", "Infinity", "-Infinity"]}
+
+
+def _text_64(name: str) -> Schema:
+    return {"type": "string", "format": name, "pattern": r"^-?[0-9]{1,20}$"}
+
+
+_INT32: Schema = {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1}
+_UINT32: Schema = {"type": "integer", "format": "uint32", "minimum": 0, "maximum": 2**32 - 1}
 _SCALARS: dict[int, Schema] = {
     FieldDescriptor.TYPE_DOUBLE: {"anyOf": [{"type": "number", "format": "double"}, _SPECIAL]},
     FieldDescriptor.TYPE_FLOAT: {"anyOf": [{"type": "number", "format": "float"}, _SPECIAL]},
     FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
     FieldDescriptor.TYPE_STRING: {"type": "string"},
     FieldDescriptor.TYPE_BYTES: {"type": "string", "format": "byte", "contentEncoding": "base64"},
-} | dict.fromkeys(
-    (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SFIXED32),
-    {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1},
-) | dict.fromkeys(
-    (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_FIXED32),
-    {"type": "integer", "format": "uint32", "minimum": 0, "maximum": 2**32 - 1},
-) | dict.fromkeys(
-    (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_SFIXED64),
-    _TEXT_64 | {"format": "int64"},
-) | dict.fromkeys(
-    (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64), _TEXT_64 | {"format": "uint64"}
-)  # fmt: skip
+    FieldDescriptor.TYPE_INT32: _INT32,
+    FieldDescriptor.TYPE_SINT32: _INT32,
+    FieldDescriptor.TYPE_SFIXED32: _INT32,
+    FieldDescriptor.TYPE_UINT32: _UINT32,
+    FieldDescriptor.TYPE_FIXED32: _UINT32,
+    FieldDescriptor.TYPE_INT64: _text_64("int64"),
+    FieldDescriptor.TYPE_SINT64: _text_64("int64"),
+    FieldDescriptor.TYPE_SFIXED64: _text_64("int64"),
+    FieldDescriptor.TYPE_UINT64: _text_64("uint64"),
+    FieldDescriptor.TYPE_FIXED64: _text_64("uint64"),
+}
 _WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.Duration": {"type": "string", "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$"},
@@ -59,13 +65,13 @@ class Schemas:
         self._names: dict[str, str] = {}
         self.made: dict[str, Schema] = {}
 
-    def of_message(self, descriptor: Descriptor) -> Schema:
+    def of_message(self, descriptor: Any) -> Schema:
         """Returns what stands for a message: a reference to its schema, which is made on the way."""
         known = _WELL_KNOWN.get(descriptor.full_name)
         if known is not None:
             return dict(known)
         if descriptor.full_name.startswith(_WRAPPER) and descriptor.name.endswith(_WRAPPER_END):
-            return _SCALARS[descriptor.fields_by_name["value"].type]
+            return dict(_SCALARS[descriptor.fields_by_name["value"].type])
         name = self._name(descriptor)
         if name not in self.made:
             self.made[name] = {}  # before its fields, which may refer to it
@@ -76,7 +82,7 @@ class Schemas:
         """Returns the schema of a field with its description."""
         described = self._described(field.full_name)
         if is_map(field):
-            value = self._one(field.message_type.fields_by_name["value"])
+            value = self._one(message_of(field).fields_by_name["value"])
             return {"type": "object", "additionalProperties": value} | described
         if field.is_repeated:
             return {"type": "array", "items": self._one(field)} | described
