@@ -89,6 +89,13 @@ def test_everything_is_described_and_says_who_may(contract: dict[str, Any]) -> N
     assert all(tag["description"] for tag in contract["tags"])
 
 
+def test_paths_differ_by_more_than_the_names_of_their_variables(contract: dict[str, Any]) -> None:
+    shapes = [re.sub(r"\{[^}]*\}", "{}", path) for path in contract["paths"]]
+    assert len(set(shapes)) == len(shapes)
+    assert contract["paths"]["/api/v1/workflows/{name}"].keys() == {"get", "put"}
+    assert [path for path in contract["paths"] if "." in path] == []
+
+
 def test_no_reference_leads_nowhere(contract: dict[str, Any]) -> None:
     text = json.dumps(contract)
     wanted = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
@@ -111,8 +118,8 @@ async def test_parameters_of_each_kind(http: httpx.AsyncClient) -> None:
     assert schemas["sinceTime"] == {"type": "string", "format": "date-time"}
     assert schemas["shelf.material"] == {"type": "string"}
     assert "labels" not in schemas
-    replace = document["paths"]["/api/v1/things/{thing.name}"]["patch"]
-    assert [parameter["name"] for parameter in replace["parameters"] if parameter["in"] == "path"] == ["thing.name"]
+    replace = document["paths"]["/api/v1/things/{name}"]["patch"]
+    assert [parameter["name"] for parameter in replace["parameters"] if parameter["in"] == "path"] == ["name"]
     assert replace["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/Thing")
     assert "/api/v1/files/{name}" in document["paths"]
 

@@ -58,10 +58,13 @@ def make_document(bindings: Sequence[Binding], comments: Comments, access: Acces
     """
     schemas = Schemas({**STATUS_COMMENTS, **comments})
     paths: dict[str, Schema] = {}
+    shapes: dict[str, list[str]] = {}
     ways: Counter[str] = Counter()
     for binding in bindings:
-        item = paths.setdefault(path_of(binding.template), {})
-        made = item[binding.verb.lower()] = operation(binding, schemas, comments, access)
+        # Paths that differ in the names of their variables alone are one path, and the first one's names are its.
+        names = shapes.setdefault(path_of(binding.template, None), names_of(binding.template))
+        item = paths.setdefault(path_of(binding.template, names), {})
+        made = item[binding.verb.lower()] = operation(binding, names, schemas, comments, access)
         ways[made["operationId"]] += 1
         if (number := ways[made["operationId"]]) > 1:  # ids are unique, and an RPC may have several paths
             made["operationId"] += f"_{number}"
@@ -77,11 +80,22 @@ def make_document(bindings: Sequence[Binding], comments: Comments, access: Acces
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
 
-def path_of(template: Template) -> str:
-    """Returns a template as OpenAPI writes it: `{name=shelves/*}` is `{name}`."""
+def names_of(template: Template) -> list[str]:
+    """Returns what a template's variables are called in the document: `name` for `workflow.name`, without dots.
+
+    Programs that read such documents take a dot for something else.
+    """
+    short = [variable.field.rpartition(".")[2] for variable in template.variables]
+    if len(set(short)) == len(short):
+        return short
+    return [variable.field.replace(".", "_") for variable in template.variables]
+
+
+def path_of(template: Template, names: Sequence[str] | None) -> str:
+    """Returns a template as OpenAPI writes it, or without names what it has in common with others of its shape."""
     parts = list(template.parts)
-    for variable in reversed(template.variables):
-        parts[variable.start : variable.end] = [f"{{{variable.field}}}"]
+    for number, variable in reversed(list(enumerate(template.variables))):
+        parts[variable.start : variable.end] = ["{" + (names[number] if names is not None else "") + "}"]
     return "/" + "/".join(parts) + (f":{template.verb}" if template.verb else "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -25,8 +25,8 @@ LAST_EVENT_ID: Schema = {
 }  # fmt: skip
 
 
-def operation(binding: Binding, schemas: Schemas, comments: Comments, access: Access) -> Schema:
-    """Returns the operation object of a binding."""
+def operation(binding: Binding, names: Sequence[str], schemas: Schemas, comments: Comments, access: Access) -> Schema:
+    """Returns the operation object of a binding; `names` are those of its path's variables."""
     method = binding.method
     service = method.descriptor.containing_service
     text = comments.get(method.descriptor.full_name, "")
@@ -39,7 +39,11 @@ def operation(binding: Binding, schemas: Schemas, comments: Comments, access: Ac
     }
     if text:
         made["description"] = text
-    if parameters := [*_path_parameters(binding, schemas), *_query_parameters(binding, schemas), *_header(binding)]:
+    if parameters := [
+        *_path_parameters(binding, names, schemas),
+        *_query_parameters(binding, schemas),
+        *_header(binding),
+    ]:
         made["parameters"] = parameters
     if binding.body:
         made["requestBody"] = _body(binding, schemas)
@@ -68,13 +72,13 @@ def _body(binding: Binding, schemas: Schemas) -> Schema:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def _path_parameters(binding: Binding, schemas: Schemas) -> Iterator[Schema]:
-    for variable in binding.template.variables:
+def _path_parameters(binding: Binding, names: Sequence[str], schemas: Schemas) -> Iterator[Schema]:
+    for name, variable in zip(names, binding.template.variables, strict=True):
         schema = schemas.of_field(field_at(binding.method.request.DESCRIPTOR, variable.field))
         described = {"description": schema.pop("description")} if "description" in schema else {}
         if schema.get("type") == "string" and "pattern" not in schema:
             schema["minLength"] = 1
-        yield {"name": variable.field, "in": "path", "required": True, "schema": schema} | described
+        yield {"name": name, "in": "path", "required": True, "schema": schema} | described
 
 
 def _query_parameters(binding: Binding, schemas: Schemas) -> Iterator[Schema]:
