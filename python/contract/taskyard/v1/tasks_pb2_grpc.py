@@ -230,6 +230,9 @@ class TaskServiceServicer:
     def WatchTasks(self, request, context):
         """Sends the present state of the instances named, then each committed change, until all have ended.
 
+        Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it: an integer field
+        `after_X` of a stream's request takes X from the response, or from the last element of its one repeated message.
+
         NOT_FOUND: one of the ids is not known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -247,6 +250,9 @@ class TaskServiceServicer:
 
     def StreamLogs(self, request, context):
         """Sends log lines of an instance as they come, over all its attempts, until it has ended.
+
+        Resumed with `after_attempt` and `after_line`. Over HTTP an event's id is both, of its last line, joined by a dot;
+        Last-Event-ID sets them.
 
         NOT_FOUND: there is no instance of that id. OUT_OF_RANGE: lines before the position given are gone.
         """

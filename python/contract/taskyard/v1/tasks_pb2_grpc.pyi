@@ -96,6 +96,9 @@ class TaskServiceStub:
     WatchTasks: _grpc.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]
     """Sends the present state of the instances named, then each committed change, until all have ended.
 
+    Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it: an integer field
+    `after_X` of a stream's request takes X from the response, or from the last element of its one repeated message.
+
     NOT_FOUND: one of the ids is not known.
     """
     GetLogs: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.GetLogsRequest, _tasks_pb2.GetLogsResponse]
@@ -105,6 +108,9 @@ class TaskServiceStub:
     """
     StreamLogs: _grpc.UnaryStreamMultiCallable[_tasks_pb2.StreamLogsRequest, _tasks_pb2.StreamLogsResponse]
     """Sends log lines of an instance as they come, over all its attempts, until it has ended.
+
+    Resumed with `after_attempt` and `after_line`. Over HTTP an event's id is both, of its last line, joined by a dot;
+    Last-Event-ID sets them.
 
     NOT_FOUND: there is no instance of that id. OUT_OF_RANGE: lines before the position given are gone.
     """
@@ -182,6 +188,9 @@ class TaskServiceAsyncStub(TaskServiceStub):
     WatchTasks: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]  # type: ignore[assignment]
     """Sends the present state of the instances named, then each committed change, until all have ended.
 
+    Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it: an integer field
+    `after_X` of a stream's request takes X from the response, or from the last element of its one repeated message.
+
     NOT_FOUND: one of the ids is not known.
     """
     GetLogs: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetLogsRequest, _tasks_pb2.GetLogsResponse]  # type: ignore[assignment]
@@ -191,6 +200,9 @@ class TaskServiceAsyncStub(TaskServiceStub):
     """
     StreamLogs: _aio.UnaryStreamMultiCallable[_tasks_pb2.StreamLogsRequest, _tasks_pb2.StreamLogsResponse]  # type: ignore[assignment]
     """Sends log lines of an instance as they come, over all its attempts, until it has ended.
+
+    Resumed with `after_attempt` and `after_line`. Over HTTP an event's id is both, of its last line, joined by a dot;
+    Last-Event-ID sets them.
 
     NOT_FOUND: there is no instance of that id. OUT_OF_RANGE: lines before the position given are gone.
     """
@@ -337,6 +349,9 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_tasks_pb2.WatchTasksResponse], _abc.AsyncIterator[_tasks_pb2.WatchTasksResponse]]:
         """Sends the present state of the instances named, then each committed change, until all have ended.
 
+        Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it: an integer field
+        `after_X` of a stream's request takes X from the response, or from the last element of its one repeated message.
+
         NOT_FOUND: one of the ids is not known.
         """
 
@@ -358,6 +373,9 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_tasks_pb2.StreamLogsResponse], _abc.AsyncIterator[_tasks_pb2.StreamLogsResponse]]:
         """Sends log lines of an instance as they come, over all its attempts, until it has ended.
+
+        Resumed with `after_attempt` and `after_line`. Over HTTP an event's id is both, of its last line, joined by a dot;
+        Last-Event-ID sets them.
 
         NOT_FOUND: there is no instance of that id. OUT_OF_RANGE: lines before the position given are gone.
         """

@@ -154,6 +154,8 @@ class WorkflowServiceServicer:
     def WatchRun(self, request, context):
         """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
 
+        Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it.
+
         NOT_FOUND: there is none of that id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -70,6 +70,8 @@ class WorkflowServiceStub:
     WatchRun: _grpc.UnaryStreamMultiCallable[_workflows_pb2.WatchRunRequest, _workflows_pb2.WatchRunResponse]
     """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
 
+    Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it.
+
     NOT_FOUND: there is none of that id.
     """
 
@@ -114,6 +116,8 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     """
     WatchRun: _aio.UnaryStreamMultiCallable[_workflows_pb2.WatchRunRequest, _workflows_pb2.WatchRunResponse]  # type: ignore[assignment]
     """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
+
+    Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it.
 
     NOT_FOUND: there is none of that id.
     """
@@ -204,6 +208,8 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_workflows_pb2.WatchRunResponse], _abc.AsyncIterator[_workflows_pb2.WatchRunResponse]]:
         """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
+
+        Resumed with `after_revision`. Over HTTP that is each event's id, and Last-Event-ID sets it.
 
         NOT_FOUND: there is none of that id.
         """
