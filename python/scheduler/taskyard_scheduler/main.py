@@ -184,9 +184,9 @@ async def _serve(
         workers_pb2_grpc.add_WorkerServiceServicer_to_server(worker_service, each)
     health.register(server.server)
     routes = [probe_routes(lambda: readiness(scheduler), registry)]
-    gateway = Gateway(table, errors.incident, count_error=metrics.count_error, others=paths_of(routes))
+    gateway = Gateway(table, errors.incident, log, count_error=metrics.count_error, others=paths_of(routes))
     http = HttpServer(
-        settings.bind, settings.http_port, make_app(gateway, table, lambda: document(gateway), routes),
+        settings.bind, settings.http_port, make_app(gateway, table, lambda: document(gateway), routes), log,
         on_stop=gateway.close, stop_grace_s=settings.stop_grace_s,
     )  # fmt: skip
     try:

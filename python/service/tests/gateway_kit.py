@@ -355,14 +355,15 @@ class Doors:
         self.log = io.StringIO()
         self.counted: list[tuple[str, str]] = []
         access = access_of(service)
-        errors = ErrorInterceptor(make_logger("t", stream=self.log), incident_id=lambda: "i-1", count_error=self.count)
+        log = make_logger("t", stream=self.log)
+        errors = ErrorInterceptor(log, incident_id=lambda: "i-1", count_error=self.count)
         auth = AuthInterceptor(TokenVerifier(SECRET, lambda: NOW_MS), access, count_error=self.count)
         self.grpc = GrpcServer("127.0.0.1", 0, [errors, auth], stop_grace_s=0)
         table = MethodTable([errors, auth])
         register(servicer, self.grpc.server, service)
         register(servicer, table, service)
         self.routes = [APIRouter()]
-        self.gateway = Gateway(table, errors.incident, count_error=self.count, others=paths_of(self.routes))
+        self.gateway = Gateway(table, errors.incident, log, count_error=self.count, others=paths_of(self.routes))
         comments = comments_of([file])
 
         def document() -> bytes:
@@ -370,7 +371,7 @@ class Doors:
 
         app = make_app(self.gateway, table, document, self.routes)
         self.http = HttpServer(
-            "127.0.0.1", 0, app, on_stop=self.gateway.close, stop_grace_s=2, bounds=bounds
+            "127.0.0.1", 0, app, log, on_stop=self.gateway.close, stop_grace_s=2, bounds=bounds
         )  # fmt: skip
 
     def count(self, method: str, code: str) -> None:

@@ -42,12 +42,13 @@ class Served:
         paths = APIRouter()
         for path, endpoint in (("/broken", self.broken), ("/wait", self.wait), ("/large", self.large)):
             paths.add_api_route(path, endpoint, methods=["GET", "POST"])
-        errors = ErrorInterceptor(make_logger("t", stream=self.log), incident_id=lambda: "i-1")
+        log = make_logger("t", stream=self.log)
+        errors = ErrorInterceptor(log, incident_id=lambda: "i-1")
         table = MethodTable([errors])
         routes = [probes, paths]
-        gateway = Gateway(table, errors.incident, others=paths_of(routes))
+        gateway = Gateway(table, errors.incident, log, others=paths_of(routes))
         app = make_app(gateway, table, lambda: b"{}", routes)
-        self.server = HttpServer("127.0.0.1", 0, app, stop_grace_s=0.3, bounds=BOUNDS)
+        self.server = HttpServer("127.0.0.1", 0, app, log, stop_grace_s=0.3, bounds=BOUNDS)
 
     async def broken(self) -> Response:
         raise RuntimeError("hunter2")
@@ -276,7 +277,7 @@ async def test_stop_ends_open_connections_and_frees_the_port(served: Served) -> 
     await served.server.stop()
     assert await asyncio.wait_for(reader.read(), 10) == b""
     writer.close()
-    again = HttpServer("127.0.0.1", served.server.port, None)
+    again = HttpServer("127.0.0.1", served.server.port, None, make_logger("t"))
     await again.start()
     await again.stop()
 
@@ -300,6 +301,36 @@ async def test_stop_ends_a_request_that_does_not_end(served: Served, client: htt
     assert "Traceback" not in served.log.getvalue()
 
 
+async def test_stop_waits_for_no_request_without_limit_and_stays_cancellable(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("taskyard_service.gateway.server.ABORT_S", 0.01)
+    log = io.StringIO()
+    runs, asked, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(_scope: object, _receive: object, _send: object) -> None:
+        runs.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                asked.set()
+
+    server = HttpServer("127.0.0.1", 0, stubborn, make_logger("t", stream=log), stop_grace_s=0.01)
+    await server.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(HEALTHY)
+    await asyncio.wait_for(runs.wait(), 10)
+    stopping = asyncio.create_task(server.stop(), name="stopping")
+    await asyncio.wait_for(asked.wait(), 10)
+    stopping.cancel()
+    await asyncio.wait({stopping}, timeout=10)
+    await asyncio.wait_for(server.stop(), 10)
+    assert "ignored its cancellation and was left behind" in log.getvalue()
+    let_go.set()
+    writer.close()
+
+
 async def test_a_taken_port_is_named(served: Served) -> None:
     with pytest.raises(CannotListen, match=f"port {served.server.port}"):
-        await HttpServer("127.0.0.1", served.server.port, None).start()
+        await HttpServer("127.0.0.1", served.server.port, None, make_logger("t")).start()

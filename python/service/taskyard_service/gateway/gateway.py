@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.rpc import status_pb2
+from structlog.typing import FilteringBoundLogger
 
 from taskyard_service.errors import ResourceExhausted, ServiceError
 from taskyard_service.gateway.answers import Answer, Send, answer, failure, status_of
@@ -46,6 +47,7 @@ class Gateway:
     Args:
         table: The calls.
         incident: Logs what nobody expected, and returns what the caller is told.
+        log: Told of streams that do not end.
         count_error: Told of each request that this module refuses or fails; calls count their own.
         pool: Where the services' descriptors are.
         others: Paths that the application around this one serves.
@@ -55,6 +57,7 @@ class Gateway:
         self,
         table: MethodTable,
         incident: Callable[[str, BaseException], ServiceError],
+        log: FilteringBoundLogger,
         *,
         count_error: CountError = lambda _method, _code: None,
         pool: DescriptorPool | None = None,
@@ -64,6 +67,7 @@ class Gateway:
         self.bindings = bindings_of(self.methods)
         self._table = table
         self._incident = incident
+        self._log = log
         self._count_error = count_error
         self._router = Router(self.bindings, others)
         self._routes = {id(binding): _Route(binding) for binding in self.bindings}
@@ -133,7 +137,7 @@ class Gateway:
                 resumption.resume(request, last.decode("latin-1"))
             return request
 
-        stream = EventStream(resumption.id_of, tell)
+        stream = EventStream(resumption.id_of, tell, self._log)
         call = await self._table.open_stream(match.binding.method.name, metadata_of(scope), read, stream.write)
         if len(self._streams) >= STREAM_LIMIT:
             call.close()

@@ -12,9 +12,11 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from structlog.typing import FilteringBoundLogger
 from uvicorn.server import ServerState
 
 from taskyard_service.gateway.protocol import BoundedProtocol, Bounds
+from taskyard_service.lifecycle import end_tasks
 from taskyard_service.server import CannotListen, cannot_listen
 
 BACKLOG = 1_024
@@ -32,6 +34,7 @@ class HttpServer:
         host: Name or address to listen on.
         port: 0 takes a free one.
         app: What answers.
+        log: Told of what does not stop.
         on_stop: Called when the server begins to stop: ends what would go on for ever.
         stop_grace_s: How long requests that run may go on after `stop`, in seconds.
         bounds: What one peer may take.
@@ -42,6 +45,7 @@ class HttpServer:
         host: str,
         port: int,
         app: Any,
+        log: FilteringBoundLogger,
         *,
         on_stop: Callable[[], None] = lambda: None,
         stop_grace_s: float = 5.0,
@@ -49,6 +53,7 @@ class HttpServer:
     ) -> None:
         self.host = host
         self.port = port
+        self._log = log
         self._on_stop = on_stop
         self._stop_grace_s = stop_grace_s
         self._bounds = bounds or Bounds()
@@ -77,7 +82,10 @@ class HttpServer:
         return self.port
 
     async def stop(self) -> None:
-        """Takes no more connections, lets running requests end within the grace, then ends them."""
+        """Takes no more connections, lets running requests end within the grace, then ends them.
+
+        Returns in bounded time whatever they do.
+        """
         if self._server is None:
             return
         self._server.close()
@@ -88,13 +96,14 @@ class HttpServer:
         for connection in list(self._state.connections):
             connection.transport.abort()
         await self._until_idle(ABORT_S)
-        for task in list(self._state.tasks):
-            task.cancel()
-        if self._state.tasks:
-            await asyncio.wait(list(self._state.tasks))
-        await self._server.wait_closed()
+        await end_tasks(self._state.tasks, self._log, ABORT_S)
         if self._date is not None:
             self._date.cancel()
+        try:
+            async with asyncio.timeout(ABORT_S):
+                await self._server.wait_closed()
+        except TimeoutError:
+            self._log.warning("connections were left open", port=self.port)
 
     def _connection(self) -> asyncio.Protocol:
         return BoundedProtocol(self._bounds, config=self._config, server_state=self._state, app_state={})

@@ -14,10 +14,12 @@ from typing import Any
 
 from google.protobuf.message import Message
 from google.rpc import status_pb2
+from structlog.typing import FilteringBoundLogger
 
 from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
 from taskyard_service.gateway.answers import ALWAYS, Send, message_json
 from taskyard_service.gateway.bodies import Receive
+from taskyard_service.lifecycle import end_tasks
 
 KEEP_ALIVE_S = 15.0
 """How often a silent stream says that it is there, in seconds."""
@@ -57,9 +59,11 @@ class EventStream:
     Args:
         id_of: Returns the id of a message's event; empty: none.
         tell: Turns what ended the call into what the client is told.
+        log: Told of a call that does not end with its client.
     """
 
-    def __init__(self, id_of: Callable[[Message], str], tell: Tell) -> None:
+    def __init__(self, id_of: Callable[[Message], str], tell: Tell, log: FilteringBoundLogger) -> None:
+        self._log = log
         self._id_of = id_of
         self._tell = tell
         self._messages: deque[Message] = deque()
@@ -94,11 +98,7 @@ class EventStream:
         try:
             await self._pump(calling, send)
         finally:
-            for task in (calling, watching):
-                task.cancel()
-            await asyncio.wait((calling, watching))
-            _error(calling)  # looked at, so that nobody complains that no one did
-            _error(watching)
+            await end_tasks((calling, watching), self._log)
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
