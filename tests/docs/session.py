@@ -20,6 +20,9 @@ PATIENCE_S = 60.0
 AGAIN_S = 0.2
 """Between two looks at what changes by itself."""
 
+USUAL = {"127.0.0.1:9090": "gRPC", "127.0.0.1:8081": "HTTP"}
+"""The addresses that pages name, by what `taskyard dev` calls them."""
+
 
 class Unlike(AssertionError):
     """The page says otherwise."""
@@ -38,6 +41,7 @@ class Session:
         self._shell: asyncio.subprocess.Process | None = None
         self._python: asyncio.subprocess.Process | None = None
         self._background: asyncio.subprocess.Process | None = None
+        self._places: dict[str, str] = {}
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -106,7 +110,16 @@ class Session:
             if not line:
                 raise Unlike(f"{block} ended:\n{printed}")
             printed += line.decode()
+        for usual, name in USUAL.items():
+            if found := re.search(rf"^ +{name} +(?:http://)?(\S+)", printed, re.MULTILINE):
+                self._places[usual] = found[1]
         return printed
+
+    def _here(self, text: str) -> str:
+        """Returns a block's text with the addresses that what runs in the background has here."""
+        for usual, place in self._places.items():
+            text = text.replace(usual, place)
+        return text
 
     async def _run_python(self, block: Block) -> str:
         if self._python is None:
@@ -125,7 +138,7 @@ class Session:
         assert self._shell is not None
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
-        self._shell.stdin.write(f"{block.text}\nprintf '\\n--- ended %s ---\\n' $?\n".encode())
+        self._shell.stdin.write(f"{self._here(block.text)}\nprintf '\\n--- ended %s ---\\n' $?\n".encode())
         await self._shell.stdin.drain()
         printed = (await self._shell.stdout.readuntil(b" ---\n")).decode()
         while not (end := re.search(r"\n--- ended (\d+) ---\n$", printed)):

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 import typer
+from e2e.http_calls import BINDINGS, FILES
 
 import taskyard_client
 from docs.pages import PAGES, ROOT, blocks, without_blocks
@@ -23,6 +24,7 @@ from taskyard_client import AsyncClient, RunHandle, TaskHandle
 from taskyard_core.retry import FailureKind
 from taskyard_core.violations import InvalidInput
 from taskyard_scheduler.ingress.workflows import read_workflow
+from taskyard_service.status import HTTP_STATUS
 from taskyard_worker.errors import NonRetryable
 from taskyard_worker.verdict import failure_text, output_text
 
@@ -115,6 +117,29 @@ def test_the_address_of_a_database_has_the_password_that_its_user_was_made_with(
     assert (unquote(found.username or ""), unquote(found.password or "")) == (user, password)
     assert f"CREATE DATABASE {found.path.strip('/')} " in text
     assert quote(password, safe="") != password
+
+
+def test_what_the_page_about_http_calls_is_there() -> None:
+    text = (ROOT / "docs/http.md").read_text()
+    named = re.findall(r"\btaskyard\.v1\.(\w+)/(\w+)", text)
+    services = {name: service for file in FILES for name, service in file.DESCRIPTOR.services_by_name.items()}
+    assert len(named) >= 6
+    assert [(service, method) for service, method in named if method not in services[service].methods_by_name] == []
+    paths = "\n".join(binding.template.text for binding in BINDINGS)
+    used = {re.sub(r"\$\w+", "{}", path) for path in re.findall(r"\$TASKYARD(/api/v1/[^\s\"']*)", text)}
+    shapes = re.sub(r"\{[^}]*\}", "{}", paths).splitlines()
+    shapes += ["/api/v1/openapi.json", "/api/v1/workflows/greet"]
+    assert used - set(shapes) == set()
+
+
+def test_the_page_about_http_has_every_code_that_it_can_answer_with() -> None:
+    listed = first_cells("http.md", "Errors")
+    assert {str(code) for code in HTTP_STATUS.values()} - listed == {"200", "499", "504"}
+    named = set(CODES.findall((ROOT / "docs/http.md").read_text()))
+    assert {code.name for code, status in HTTP_STATUS.items() if str(status) in listed} - named == {
+        "UNKNOWN",
+        "DATA_LOSS",
+    }
 
 
 def codes_of(message: str) -> set[str]:

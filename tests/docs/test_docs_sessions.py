@@ -12,7 +12,14 @@ from docs.session import Session, Unlike
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    ("page", "least"), [("docs/tutorial.md", 12), ("README.md", 2), ("docs/production.md", 3), ("docs/client.md", 16)]
+    ("page", "least"),
+    [
+        ("docs/tutorial.md", 12),
+        ("README.md", 2),
+        ("docs/production.md", 3),
+        ("docs/client.md", 16),
+        ("docs/http.md", 12),
+    ],
 )
 async def test_a_page_does_what_it_says(page: str, least: int, tmp_path: Path) -> None:
     folder = tmp_path / "reader"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -279,7 +280,7 @@ async def test_streams_end_with_the_scheduler(site: Site) -> None:
         async for line in answer.aiter_lines():
             lines.append(line)
             if line.startswith("id: "):
-                process.signal(15)
+                process.signal(signal.SIGTERM)
     assert await process.wait() == 0
     last = lines[lines.index("event: error") + 1]
     assert json.loads(last.removeprefix("data: "))["code"] == grpc.StatusCode.UNAVAILABLE.value[0]

@@ -55,7 +55,7 @@ class SchedulerSettings(Settings):
     )
     bind: str = Field("0.0.0.0", description="Address to listen on.")  # noqa: S104 - the documented default
     grpc_port: int = Field(9090, ge=0, le=65535, description="Port of gRPC; 0 takes a free one.")
-    http_port: int = Field(8081, ge=0, le=65535, description="Port of health and metrics; 0 takes a free one.")
+    http_port: int = Field(8081, ge=0, le=65535, description="Port of HTTP/JSON and probes; 0 takes a free one.")
     scheduler_id: str = Field("", description="Name of this scheduler. Default: host and process.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     heartbeat_interval_s: int = Field(

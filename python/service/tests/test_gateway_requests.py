@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from taskyard_service.errors import InvalidArgument, ViolationLike
 from taskyard_service.gateway import bodies
 from taskyard_service.gateway.methods import Binding, bindings_of, methods_of
+from taskyard_service.gateway.printing import message_json
 from taskyard_service.gateway.reading import RequestReader
 
 
@@ -253,6 +254,22 @@ def test_every_message_survives_its_json(fields: dict[str, Any], own_names: bool
     )
     read = RequestReader(binding_of("Register")).read((), b"", body.encode())
     assert read.SerializeToString(deterministic=True) == wanted.SerializeToString(deterministic=True)
+
+
+@given(THING, st.recursive(st.none(), lambda inner: st.lists(inner, max_size=2), max_leaves=4))
+@settings(deadline=None)
+def test_what_is_printed_is_what_the_library_prints_in_the_contract_s_order(fields: dict[str, Any], extra: Any) -> None:
+    thing = message("Thing", **fields, ratio=0.1, inner=message("Thing", name="inner"))
+    more = {"createTime": "2026-01-31T12:00:00.5Z", "age": "1.5s", "extra": {"a": extra}, "limit": "5", "anyValue": 1}
+    json_format.ParseDict(more | {"mask": "aB,c"}, thing)
+    printed = json.loads(message_json(thing))
+    assert printed == json_format.MessageToDict(thing, always_print_fields_with_no_presence=True)
+    order = [field.json_name for field in thing.DESCRIPTOR.fields]
+    assert list(printed) == [name for name in order if name in printed]
+
+
+def test_a_number_that_no_name_is_known_for_stays_one() -> None:
+    assert json.loads(message_json(message("Thing", color=77)))["color"] == 77
 
 
 NAMES = st.sampled_from(

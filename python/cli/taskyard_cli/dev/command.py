@@ -74,7 +74,7 @@ def _welcome(place: Place, worker_ids: list[str], grpc: str, http: str) -> str:
         [
             "Taskyard is ready.",
             f"  gRPC     {grpc}",
-            f"  HTTP     http://{http}  (/healthz, /readyz, /metrics)",
+            f"  HTTP     http://{http}  (/docs, /api/v1, /healthz, /readyz, /metrics)",
             f"  workers  {', '.join(worker_ids) or 'none'}",
             f"  data     {place.path}",
             "Try in another terminal:",

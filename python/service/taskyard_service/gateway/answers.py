@@ -10,11 +10,11 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard_service.errors import ServiceError
+from taskyard_service.gateway.printing import message_json
 from taskyard_service.gateway.router import NotAllowed
 from taskyard_service.gateway.table import CallFailed
 from taskyard_service.status import HTTP_STATUS, to_proto
@@ -40,12 +40,6 @@ class Answer(NamedTuple):
         headers = [*ALWAYS, *self.headers, length]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
-
-
-def message_json(message: Message) -> bytes:
-    """Returns a message as one line of canonical JSON."""
-    document = json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def answer(message: Message, response_body: str = "") -> Answer:

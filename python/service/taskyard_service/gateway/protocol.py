@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
-from google.protobuf import json_format
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from taskyard_service.errors import FieldViolation, InvalidArgument, ServiceError, Unavailable
+from taskyard_service.gateway.printing import message_json
 from taskyard_service.status import to_proto
 
 SPOKEN = ("1.0", "1.1")
@@ -169,8 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refused = True
         self._no_deadline()
         status = error.http_status or code
-        document = json_format.MessageToJson(to_proto(error), indent=None, always_print_fields_with_no_presence=True)
-        body = document.encode() + b"\n"
+        body = message_json(to_proto(error)) + b"\n"
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + body)
         if self.transport.can_write_eof():

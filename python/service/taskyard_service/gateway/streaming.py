@@ -17,8 +17,9 @@ from google.rpc import status_pb2
 from structlog.typing import FilteringBoundLogger
 
 from taskyard_service.errors import FieldViolation, InvalidArgument, Unavailable
-from taskyard_service.gateway.answers import ALWAYS, Send, message_json
+from taskyard_service.gateway.answers import ALWAYS, Send
 from taskyard_service.gateway.bodies import Receive
+from taskyard_service.gateway.printing import message_json
 from taskyard_service.lifecycle import end_tasks
 
 KEEP_ALIVE_S = 15.0
