@@ -14,11 +14,11 @@ _SPECIAL = {"enum": ["NaN", "Infinity", "-Infinity"]}
 
 
 def _text_64(name: str) -> Schema:
-    return {"type": "string", "format": name, "pattern": r"^-?[0-9]{1,20}$"}
+    return {"type": "string", "format": name, "pattern": r"^-?[0-9]{1,20}$", "examples": ["0"]}
 
 
-_INT32: Schema = {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1}
-_UINT32: Schema = {"type": "integer", "format": "uint32", "minimum": 0, "maximum": 2**32 - 1}
+_INT32: Schema = {"type": "integer", "format": "int32"}
+_UINT32: Schema = {"type": "integer", "format": "uint32", "minimum": 0}
 _SCALARS: dict[int, Schema] = {
     FieldDescriptor.TYPE_DOUBLE: {"anyOf": [{"type": "number", "format": "double"}, _SPECIAL]},
     FieldDescriptor.TYPE_FLOAT: {"anyOf": [{"type": "number", "format": "float"}, _SPECIAL]},
