@@ -18,6 +18,7 @@ from bench import machine
 from bench.bars import BARS, judge
 from bench.child import ChildFailed
 from bench.cluster import WrongEnd
+from bench.dag_real import dag_real
 from bench.figures import Report
 from bench.gateway import gateway
 from bench.latency import latency
@@ -27,6 +28,7 @@ from bench.results import write_results
 from bench.submit_single import submit_single
 from bench.throughput import throughput, throughput_mysql
 from bench.workflows import dag_chain, runs
+from taskyard_cli.problems import BadFile
 
 EXIT_FAILED = 1
 EXIT_USAGE = 64
@@ -40,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Plan, Path], Awaitable[Report]]] = {
     "latency": latency,
     "runs": runs,
     "dag-chain": dag_chain,
+    "dag-real": dag_real,
     "gateway": gateway,
 }
 VERSIONS = ("taskyard-scheduler", "grpcio", "protobuf", "sqlalchemy", "pymysql", "uvicorn", "uvloop")
@@ -63,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     except machine.MachineBusy as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_BUSY
-    except (ChildFailed, WrongEnd, PeerFailed, FileNotFoundError) as error:
+    except (ChildFailed, WrongEnd, PeerFailed, FileNotFoundError, BadFile) as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_FAILED
 

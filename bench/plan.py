@@ -10,6 +10,10 @@ FOLDER = Path(__file__).resolve().parent.parent / ".bench"
 """Everything that benchmarks leave behind: databases while they run, the peers' environment, profiles."""
 
 
+WORKFLOWS = FOLDER.parent.parent / "shared" / "data" / "workflows"
+"""Recorded workflows, beside the repository: they are others' and no part of it."""
+
+
 class BadPlan(ValueError):
     """A variable of the benchmark's environment breaks its rule."""
 
@@ -25,6 +29,7 @@ class Plan:
         profile: Services that run under the sampler (`scheduler`, `worker`); figures suffer by some percent.
         anyway: Whether a busy machine is only warned of.
         keep: Whether databases and logs are kept.
+        workflows: The folder of recorded workflows that `dag-real` runs.
     """
 
     scale: float = 1.0
@@ -33,6 +38,7 @@ class Plan:
     profile: frozenset[str] = frozenset()
     anyway: bool = False
     keep: bool = False
+    workflows: Path = WORKFLOWS
 
     def count(self, full: int, *, step: int = 1, least: int = 1) -> int:
         """Returns a number of tasks: `full` at the plan's scale, a multiple of `step` and at least `least`."""
@@ -40,7 +46,7 @@ class Plan:
 
 
 def plan_of(environ: Mapping[str, str]) -> Plan:
-    """Returns the plan that SCALE, REPEATS, PEERS, PROFILE, ANYWAY and KEEP describe.
+    """Returns the plan that SCALE, REPEATS, PEERS, PROFILE, ANYWAY, KEEP and WORKFLOWS describe.
 
     Raises:
         BadPlan: One of them is not what it should be.
@@ -57,6 +63,7 @@ def plan_of(environ: Mapping[str, str]) -> Plan:
         profile=chosen,
         anyway=environ.get("ANYWAY", "0") != "0",
         keep=environ.get("KEEP", "0") != "0",
+        workflows=Path(environ.get("WORKFLOWS") or WORKFLOWS),
     )
 
 

@@ -45,7 +45,7 @@ async def runs(plan: Plan, folder: Path) -> Report:
         before = cluster.costs()
         rate = await _many_runs(cluster, count)
         cost = cost_per(before, cluster.costs(), count)
-        fan_outs = [await _one_run(cluster, "wide", FAN_OUT) for _ in range(FAN_OUT_REPEATS + 2)][2:]
+        fan_outs = [await one_run(cluster, "wide", FAN_OUT) for _ in range(FAN_OUT_REPEATS + 2)][2:]
     detail = {
         "runs": count, "callers": CALLERS, "cost_us_per_run": cost,
         "fanout_1000_s": figure(median(fan_outs)), "fanout_1000_max_s": figure(max(fan_outs)),
@@ -59,8 +59,8 @@ async def dag_chain(plan: Plan, folder: Path) -> Report:
     repeats = plan.count(CHAIN_REPEATS, least=3)
     async with running(folder, Sqlite(folder), Setup(None, plan.profile, "dag-chain")) as cluster:
         await cluster.client.apply_workflow(chain(CHAIN))
-        await _one_run(cluster, "chain", CHAIN)
-        taken = [await _one_run(cluster, "chain", CHAIN) * 1000 / CHAIN for _ in range(repeats)]
+        await one_run(cluster, "chain", CHAIN)
+        taken = [await one_run(cluster, "chain", CHAIN) * 1000 / CHAIN for _ in range(repeats)]
     detail = {
         "steps": CHAIN, "repeats": repeats, "p90_ms": figure(percentile(taken, 90)), "max_ms": figure(max(taken)),
         "settings": cluster.facts,
@@ -79,7 +79,7 @@ async def _many_runs(cluster: Cluster, count: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-async def _one_run(cluster: Cluster, workflow: str, steps: int) -> float:
+async def one_run(cluster: Cluster, workflow: str, steps: int) -> float:
     """Returns the seconds from a run's start to its end, known at the client."""
     start = time.perf_counter()
     cluster.submitted_runs += 1

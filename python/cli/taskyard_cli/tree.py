@@ -21,6 +21,7 @@ _COMMANDS = {
     "token": (SERVE, "token_command:token"),
     "submit": (WORK, "submit_command:submit"),
     "workflow": (WORK, ""),
+    "import": (WORK, ""),
     "run": (WORK, "run_commands:run"),
     "cancel": (WORK, "task_commands:cancel"),
     "retry": (WORK, "task_commands:retry"),
@@ -79,6 +80,19 @@ def _workflow() -> typer.Typer:
     return group
 
 
+def _import() -> typer.Typer:
+    from taskyard_cli.importing import command  # here, since a group is loaded when it is asked for
+
+    group = typer.Typer(no_args_is_help=True, help="Make workflows of what other systems have recorded.")
+    group.callback()(_import_group)
+    group.command("wfformat")(command.wfformat)
+    return group
+
+
+def _import_group() -> None:
+    """Make workflows of what other systems have recorded."""
+
+
 def _task() -> typer.Typer:
     from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
 
@@ -101,7 +115,7 @@ def _runs() -> typer.Typer:
     return group
 
 
-_GROUPS = {"workflow": _workflow, "task": _task, "runs": _runs}
+_GROUPS = {"workflow": _workflow, "import": _import, "task": _task, "runs": _runs}
 
 
 def _print_version(wanted: bool) -> None:

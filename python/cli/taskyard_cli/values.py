@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from taskyard_cli import strict_json
 from taskyard_cli.durations import parse_duration
 from taskyard_cli.exits import CliError, Exit
 
@@ -95,7 +96,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     if text.startswith("@"):
         source = _read(text[1:], option)
     try:
-        value = json.loads(source, parse_constant=_refuse_constant, object_pairs_hook=_no_doubles)
+        value = strict_json.loads(source)
     except ValueError as error:
         raise CliError(f"{option} is no JSON: {error}", Exit.REFUSED) from None
     except RecursionError:
@@ -122,19 +123,6 @@ def _refuse_half_characters(value: Any, option: str) -> None:
         raise CliError(f"{option} holds {half}, which alone is no character; remove it", Exit.REFUSED) from None
     except RecursionError:
         raise CliError(f"{option} {_TOO_DEEP}", Exit.REFUSED) from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _no_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in members:
-        if key in found:
-            raise ValueError(f"the key {key!r} comes twice")
-        found[key] = value
-    return found
 
 
 def seconds(text: str | None, option: str) -> float | None:

@@ -67,10 +67,15 @@ def read_yaml(data: bytes, file: str) -> Document:
     """
     if len(data) > MAX_BYTES:
         raise BadFile(file, [Problem(None, "", f"has {len(data):,} bytes; at most {MAX_BYTES:,} are read")])
-    return _Reader(Document(file)).read(_node(_text(data, file), file))
+    return _Reader(Document(file)).read(_node(utf8_text(data, file), file))
 
 
-def _text(data: bytes, file: str) -> str:
+def utf8_text(data: bytes, file: str) -> str:
+    """Returns a file's content as text.
+
+    Raises:
+        BadFile: It is not UTF-8.
+    """
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

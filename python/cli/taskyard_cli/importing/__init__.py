@@ -1,0 +1,1 @@
+"""Workflows that other systems have recorded or described become workflows of ours; a module for each format."""
