@@ -25,8 +25,8 @@ $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml) tools/s
 demo: $(READY) ## run a real workflow on worker processes and show its report (DEMO=--keep leaves it running)
 	@$(BIN)/taskyard demo $(DEMO)
 
-test: $(READY) ## run every test but the long ones; ends with the names of what was skipped
-	@$(BIN)/python -m pytest -m "not long" $(TESTS)
+test: $(READY) ## run every test but the long ones; ends with the names of what was skipped (WITHOUT=marker leaves more out)
+	@$(BIN)/python -m pytest -m "not long$(if $(WITHOUT), and not $(WITHOUT))" $(TESTS)
 
 test-long: export SEEDS ?= 20000
 test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n for more)

@@ -89,6 +89,8 @@ def test_the_environment_makes_the_plan() -> None:
     told = plan_of({"SCALE": "0.5", "REPEATS": "1", "PEERS": "0", "PROFILE": "1", "ANYWAY": "1"})
     assert told == Plan(0.5, 1, False, frozenset({"scheduler"}), True)
     assert plan_of({"PROFILE": "scheduler,worker"}).profile == {"scheduler", "worker"}
+    assert plan_of({"WORKFLOWS": "elsewhere"}).workflows == Path("elsewhere")
+    assert plan_of({"WORKFLOWS": ""}).workflows == Plan().workflows
 
 
 @pytest.mark.parametrize("environ", [{"SCALE": "0"}, {"SCALE": "x"}, {"REPEATS": "-1"}, {"PROFILE": "client"}])

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from wfformat_documents import SHAPES, document, encoded
 
 from bench.child import Child, ChildFailed
 from bench.cluster import Setup, WrongEnd, running
@@ -73,6 +75,33 @@ async def test_runs_and_fan_out_are_measured(tmp_path: Path) -> None:
     report = await measure("runs", SMALL, tmp_path)
     assert report.value > 0
     assert 0 < report.detail["fanout_1000_s"] < 60
+
+
+async def test_recorded_workflows_are_measured_one_by_one(tmp_path: Path) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    for name in ("bacass", "srasearch-10a"):
+        graph = SHAPES[name].make()
+        made = document(graph, name="same", runtimes=dict.fromkeys(graph, 1e9))
+        (folder / f"{name}.json").write_bytes(encoded(made))
+    report = await measure("dag-real", replace(SMALL, workflows=folder), tmp_path)
+    files = report.detail["files"]
+    assert {name: each["tasks"] for name, each in files.items()} == {"bacass": 11, "srasearch-10a": 22}
+    assert files["bacass"] | {"makespan_s": 0} == {"makespan_s": 0, "tasks": 11, "edges": 14, "depth": 5}
+    assert 0 < max(each["makespan_s"] for each in files.values()) < report.detail["max_s"]
+    assert report.detail["min_s"] <= report.value <= report.detail["max_s"]
+    assert report.detail["at_default_concurrency"] > 0
+    assert report.detail["settings"]["max_concurrency"] == 1000
+
+
+def test_a_folder_without_recorded_workflows_is_said(tmp_path: Path) -> None:
+    nothing = bench("dag-real", WORKFLOWS=str(tmp_path / "nowhere"), ANYWAY="1")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert nothing.stderr.endswith("nowhere has no WfFormat files (*.json); WORKFLOWS names another folder\n")
+    (tmp_path / "bad.json").write_text("[]")
+    bad = bench("dag-real", WORKFLOWS=str(tmp_path), ANYWAY="1")
+    assert (bad.returncode, bad.stdout) == (1, "")
+    assert "bench: bad.json: is no WfFormat" in bad.stderr
 
 
 @pytest.mark.usefixtures("mariadb")  # skips where there is none; the benchmark makes its own

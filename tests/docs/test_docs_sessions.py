@@ -19,6 +19,7 @@ from docs.session import Session, Unlike
         ("docs/production.md", 3),
         ("docs/client.md", 16),
         ("docs/http.md", 12),
+        ("docs/workflows-from-elsewhere.md", 5),
     ],
 )
 async def test_a_page_does_what_it_says(page: str, least: int, tmp_path: Path) -> None:

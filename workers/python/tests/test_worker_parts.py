@@ -338,6 +338,12 @@ async def test_sleep_takes_numbers_and_refuses_the_rest() -> None:
             await sleep(wrong)
 
 
+def test_a_sleep_of_no_length_never_waits() -> None:
+    with pytest.raises(StopIteration) as ended:
+        sleep(0).send(None)
+    assert ended.value.value == {"slept_seconds": 0.0}
+
+
 def test_text_process_wraps_the_operations() -> None:
     assert text_process({"text": "  a   b ", "operation": "clean"}) == {"result": "a b"}
     with pytest.raises(InvalidInput, match="operation"):

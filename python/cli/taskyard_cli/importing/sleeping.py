@@ -51,7 +51,7 @@ def runtime_fault(task: RecordedTask, scale: float) -> str:
         return f"no run time of {shown(task.id)} is recorded; --time-scale 0 makes steps that end at once"
     if task.runtime_s * scale > LONGEST_S:
         return (
-            f"{task.runtime_s:g} s x {scale:g} is longer than a step may sleep ({LONGEST_S:,} s);"
+            f"{task.runtime_s:,.10g} s x {scale:g} is longer than a step may sleep ({LONGEST_S:,} s);"
             " give a smaller --time-scale"
         )
     return ""

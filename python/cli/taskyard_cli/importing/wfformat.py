@@ -115,8 +115,9 @@ class _Reader(Members):
         workflow = self.object(self._document, ("workflow",))
         specification = self.object(workflow, _TASKS[:-1])
         tasks = self._tasks(specification)
-        self._check_graph(tasks)
-        runtimes = self._runtimes(workflow, tasks)
+        known = self._by_id(tasks)
+        self._check_graph(tasks, known)
+        runtimes = self._runtimes(workflow, known)
         return Recording(
             self.text(self._document, ("name",)),
             self.text(self._document, ("description",)) if self._document.get("description") else "",
@@ -144,11 +145,10 @@ class _Reader(Members):
             self.texts(task, (*path, "outputFiles"), required=False),
         )
 
-    def _check_graph(self, tasks: Sequence[_Task]) -> None:
-        """Checks that ids are unique, edges lead to tasks and are told at both ends, and no task waits for itself."""
-        if self.problems:  # what follows from them would be told as well
+    def _check_graph(self, tasks: Sequence[_Task], known: Mapping[str, _Task]) -> None:
+        """Checks that edges lead to tasks and are told at both ends, and that no task waits for itself."""
+        if not known:
             return
-        known = self._by_id(tasks)
         ends: _Ends = {
             "parents": {task.id: frozenset(task.parents) for task in tasks},
             "children": {task.id: frozenset(task.children) for task in tasks},
@@ -162,13 +162,14 @@ class _Reader(Members):
             self.note((*known[found[0]].path, "parents"), say)
 
     def _by_id(self, tasks: Sequence[_Task]) -> dict[str, _Task]:
+        """Returns the tasks by their ids; none when some are not good, since whatever names them would be told too."""
         known: dict[str, _Task] = {}
         for task in tasks:
             first = known.setdefault(task.id, task)
             if first is not task:
                 say = f"{shown(task.id)} is the id of {dotted(first.path)} too; give each its own"
                 self.note((*task.path, "id"), say)
-        return known
+        return {} if self.problems else known
 
     def _check_edges(
         self, task: _Task, end: _End, others: Mapping[str, frozenset[str]], known: Mapping[str, _Task]
@@ -191,14 +192,14 @@ class _Reader(Members):
         way = f"did you mean {shown(near[0])}?" if near else "add it, or remove this"
         return f"there is no task {shown(given)}; {way}"
 
-    def _runtimes(self, workflow: dict[str, Any], tasks: Sequence[_Task]) -> dict[str, float]:
+    def _runtimes(self, workflow: dict[str, Any], known: Mapping[str, _Task]) -> dict[str, float]:
         """Returns how long each task ran, as far as that is recorded."""
-        known, found = {task.id: task for task in tasks}, dict[str, float]()
+        found: dict[str, float] = {}
         if "execution" not in workflow:
             return found
         for path, entry in self.objects(self.object(workflow, _RUNTIMES[:-1]), _RUNTIMES):
             task_id = self.text(entry, (*path, "id"))
-            if tasks and task_id not in known:
+            if known and task_id not in known:
                 self.note((*path, "id"), self._no_task(task_id, known))
             if task_id in found:
                 self.note((*path, "id"), f"{shown(task_id)} has a run time already; keep one of them")
