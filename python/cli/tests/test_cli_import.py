@@ -14,13 +14,14 @@ from wfformat_documents import Graph, document, encoded
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.exits import Exit
+from taskyard_cli.importing import folder
 
 DIAMOND: Graph = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
 
-def recorded(folder: Path, name: str, graph: Graph = DIAMOND, file: str = "") -> Path:
+def recorded(where: Path, name: str, graph: Graph = DIAMOND, file: str = "") -> Path:
     """Writes a document and returns its file."""
-    path = folder / (file or f"{name}.json")
+    path = where / (file or f"{name}.json")
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(encoded(document(graph, name=name)))
     return path
@@ -126,6 +127,21 @@ def test_nothing_is_sent_or_written_when_something_is_wrong(
     assert "Traceback" not in shown.stderr
     assert served.wire.calls == []
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("where", ["-", "out"])
+def test_a_file_that_apply_would_not_take_is_not_written(
+    where: str, at: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folder, "MAX_BYTES", 200)
+    recorded(tmp_path, "a", {"only": []})
+    recorded(tmp_path, "diamond")
+    shown = at("import", "wfformat", *(["a.json"] if where == "out" else []), "diamond.json", "--output", where)
+    assert (shown.exit_code, shown.stdout) == (Exit.REFUSED, "")
+    assert "diamond.json: makes a workflow file of " in shown.stderr
+    assert "at most 200 are read; import it without --output" in shown.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_name_given_stands_for_one_that_no_workflow_can_have(at: Cli, tmp_path: Path) -> None:

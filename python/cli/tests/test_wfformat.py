@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
@@ -275,6 +276,38 @@ def test_all_faults_are_told_at_once_and_the_likely_name_with_them() -> None:
         f'w.json: {TASKS}[1].parents[0]: there is no task "aling"; did you mean "align"?',
         f"w.json: {RUNTIMES}[0].runtimeInSeconds: -1 is negative; give a number from 0",
     ]
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "a", "b", "é\0"]),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.sampled_from(["id", "name", "tasks"]), below),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+def test_whatever_stands_in_a_document_it_is_read_or_refused(data: st.DataObject) -> None:
+    made: Any = document(DIAMOND)
+    for _ in range(data.draw(st.integers(1, 3))):
+        owner = made
+        while True:
+            key = data.draw(st.sampled_from(sorted(owner) if isinstance(owner, dict) else range(len(owner))))
+            if not isinstance(owner[key], dict | list) or not owner[key] or data.draw(st.integers(0, 3)) == 0:
+                break
+            owner = owner[key]
+        if isinstance(owner, dict) and data.draw(st.booleans()):
+            del owner[key]
+        else:
+            owner[key] = data.draw(JSON)
+        if not made:
+            break
+    with contextlib.suppress(BadFile):
+        written = workflow_yaml(sleep_workflow(read(made), 0))
+        assert read_workflow("w.yaml", written.encode())[0].steps
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.text import Text
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.importing.folder import STDOUT, check_folder, write_workflow
+from taskyard_cli.importing.folder import STDOUT, check_folder, file_of, write_file
 from taskyard_cli.importing.graph import depth
 from taskyard_cli.importing.members import shown
 from taskyard_cli.importing.sleeping import name_fault, runtime_fault, sleep_workflow
@@ -25,7 +25,6 @@ from taskyard_cli.output import Output, answer
 from taskyard_cli.problems import BadFile, Problem
 from taskyard_cli.show import harmless
 from taskyard_cli.values import not_empty
-from taskyard_cli.workflow_yaml import workflow_yaml
 from taskyard_client import AsyncClient, InvalidInput, Violation
 
 
@@ -81,8 +80,9 @@ def wfformat(
         _print_one(imported)
     else:
         _check_stems(imported)
-        for each in imported:
-            done = write_workflow(folder, each.source.stem, each.workflow)
+        texts = [file_of(each.workflow, each.source.file) for each in imported]
+        for each, text in zip(imported, texts, strict=True):
+            done = write_file(folder, each.source.stem, text)
             answer(each.workflow, output, partial(_told, each.workflow, done))
 
 
@@ -175,7 +175,7 @@ def _recorded(field: str) -> str:
 def _print_one(imported: Sequence[Imported]) -> None:
     if len(imported) > 1:
         raise CliError(f"--output - is for one file, and here are {len(imported)}: name a folder", Exit.USAGE)
-    typer.echo(workflow_yaml(imported[0].workflow), nl=False)
+    typer.echo(file_of(imported[0].workflow, imported[0].source.file), nl=False)
 
 
 def _told(workflow: pb.Workflow, what: str) -> Text:

@@ -8,7 +8,9 @@ from pathlib import Path
 from taskyard.v1.workflows_pb2 import Workflow
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.output import Output
+from taskyard_cli.problems import BadFile, Problem
 from taskyard_cli.workflow_yaml import workflow_yaml
+from taskyard_cli.yaml_source import MAX_BYTES
 
 STDOUT = "-"
 
@@ -25,26 +27,44 @@ def check_folder(name: str) -> None:
         raise CliError(f"--output {name} is a file: name a folder, or - for stdout", Exit.USAGE)
 
 
-def write_workflow(folder: str, stem: str, workflow: Workflow) -> str:
-    """Writes a workflow's file, whole or not at all, and returns in words what was done to which file.
+def file_of(workflow: Workflow, source: str) -> str:
+    """Returns a workflow's file.
+
+    Args:
+        workflow: What is to be in it.
+        source: The file that it was made of, for the message.
+
+    Raises:
+        BadFile: The file would be larger than `workflow apply` takes.
+    """
+    text = workflow_yaml(workflow)
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        say = f"makes a workflow file of {size:,} bytes, and at most {MAX_BYTES:,} are read; import it without --output"
+        raise BadFile(source, [Problem(None, "", say)])
+    return text
+
+
+def write_file(folder: str, stem: str, text: str) -> str:
+    """Writes a file, whole or not at all, and returns in words what was done to which one.
 
     Args:
         folder: Made where it is missing.
         stem: The file's name without its ending.
-        workflow: What to write.
+        text: What to write.
 
     Raises:
         CliError: It cannot be written.
     """
     path = Path(folder, f"{stem}.yaml")
-    text = workflow_yaml(workflow).encode()
+    data = text.encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_bytes() if path.exists() else None
-        if before == text:
+        if before == data:
             return f"unchanged in {path}"
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_bytes(text)
+        partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:
         raise CliError(f"{path} cannot be written: {error.strerror}", Exit.REFUSED) from None
