@@ -78,6 +78,19 @@ def test_help_lists_every_target_that_people_call() -> None:
     assert [target for target in wanted if not re.search(rf"^  {target} ", listed, re.MULTILINE)] == []
 
 
+def test_what_ci_may_leave_out_is_a_marker_that_make_test_understands() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    (marker,) = set(re.findall(r"WITHOUT=(\w+)", script))
+    assert f"--collect-only -m {marker}" in script, "what is left out is named"
+    known = WORKSPACE["tool"]["pytest"]["ini_options"]["markers"]
+    assert [line for line in known if line.startswith(f"{marker}: ")]
+    command = ["make", "--dry-run", "test", f"WITHOUT={marker}"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f'-m "not long and not {marker}"' in shown
+    whole = subprocess.run(command[:3], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert '-m "not long"' in whole
+
+
 def test_tracked_files_name_no_package_index() -> None:
     # In pieces, so that this file does not find itself.
     hosts = "|".join(["py" + "pi\\.org", "python" + "hosted\\.org", "registry\\.npm" + "js"])
