@@ -29,8 +29,8 @@ async def import_file(site: Site, file: Path, *options: str) -> pb.Workflow:
     return json_format.Parse(out, pb.ApplyWorkflowResponse()).workflow
 
 
-async def run_and_check(site: Site, workflow: str, graph: Mapping[str, Sequence[str]]) -> None:
-    """Runs a workflow whose steps are the tasks of a graph.
+async def run_and_check(site: Site, workflow: str, graph: Mapping[str, Sequence[str]]) -> pb.GetRunResponse:
+    """Runs a workflow whose steps are the tasks of a graph; returns its history.
 
     Raises:
         AssertionError: Not every step succeeded, or the history shows a step that began before one it waits for ended.
@@ -38,19 +38,36 @@ async def run_and_check(site: Site, workflow: str, graph: Mapping[str, Sequence[
     client = site.client()
     run = await client.start_run(workflow)
     assert (await run.wait(PATIENCE_S)).state == pb.RUN_STATE_SUCCEEDED
-    check_history(await client.get_run(run.id), graph)
+    told = await client.get_run(run.id)
+    listed = client.list_tasks(filter=f'run_id == "{run.id}"', page_size=1000)
+    check_history(told, {task.step_id: task async for task in listed}, graph)
+    return told
 
 
-def check_history(told: pb.GetRunResponse, graph: Mapping[str, Sequence[str]]) -> None:
-    """Holds the history of a run that has ended against the graph that was recorded elsewhere."""
+def check_history(
+    told: pb.GetRunResponse, listed: Mapping[str, tasks.TaskInstance], graph: Mapping[str, Sequence[str]]
+) -> None:
+    """Holds the history of a run that has ended against the graph that was recorded elsewhere.
+
+    Args:
+        told: The run and its steps.
+        listed: Their tasks by step.
+        graph: By step: what it had to wait for.
+    """
     steps = {step.step_id: step for step in told.steps}
     assert {step_id: list(step.needs) for step_id, step in steps.items()} == {k: list(v) for k, v in graph.items()}
     assert (told.run.steps_total, told.run.steps_ended) == (len(graph), len(graph))
+    assert listed.keys() == graph.keys()
     bad = {step_id: step.status for step_id, step in steps.items() if step.status != tasks.TASK_STATUS_SUCCESS}
     assert not bad, f"did not succeed: {bad}"
-    for step_id, step in steps.items():
-        start, end = step.start_time.ToNanoseconds(), step.end_time.ToNanoseconds()
-        assert 0 < start <= end, f"{step_id} started at {step.start_time} and ended at {step.end_time}"
-        for parent in graph[step_id]:
-            before = steps[parent].end_time.ToNanoseconds()
-            assert start >= before, f"{step_id} started {(before - start) / 1e6} ms before {parent} had ended"
+    for step_id, parents in graph.items():
+        _check_times(step_id, steps[step_id], listed[step_id], {each: steps[each] for each in parents})
+
+
+def _check_times(step_id: str, step: pb.RunStep, task: tasks.TaskInstance, parents: Mapping[str, pb.RunStep]) -> None:
+    assigned, start, end = (each.ToNanoseconds() for each in (task.assign_time, step.start_time, step.end_time))
+    assert 0 < assigned <= start <= end, f"{step_id}: assigned {assigned}, started {start}, ended {end}"
+    for name, parent in parents.items():
+        before = parent.end_time.ToNanoseconds()
+        assert start >= before, f"{step_id} started {(before - start) / 1e6} ms before {name} had ended"
+        assert assigned >= before, f"{step_id} was assigned {(before - assigned) / 1e6} ms before {name} had ended"

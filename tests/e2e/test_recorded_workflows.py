@@ -27,27 +27,48 @@ async def test_a_workflow_of_this_shape_runs_along_its_edges(name: str, shared_s
     await run_and_check(shared_site, name, graph)
 
 
-def history(
-    *steps: tuple[str, int, int], status: tasks.TaskStatus.ValueType = tasks.TASK_STATUS_SUCCESS
-) -> pb.GetRunResponse:
-    made = [
+async def test_steps_sleep_as_long_as_tasks_ran_by_the_scale(shared_site: Site, tmp_path: Path) -> None:
+    graph = SHAPES["montage-005d"].make()
+    runtimes = {task: 5.0 + at for at, task in enumerate(graph)}
+    ends: dict[str, float] = {}  # of each task if nothing but the runtimes took time; parents come first in this graph
+    for task, parents in graph.items():
+        ends[task] = runtimes[task] + max((ends[parent] for parent in parents), default=0.0)
+    file = tmp_path / "slow.json"
+    file.write_bytes(encoded(document(graph, name="slow", runtimes=runtimes)))
+    await import_file(shared_site, file, "--time-scale", "0.001")
+    told = await run_and_check(shared_site, "slow", graph)
+    took_ms = (told.run.end_time.ToNanoseconds() - told.run.create_time.ToNanoseconds()) / 1e6
+    assert took_ms >= max(ends.values()) - 2  # the clock of the history counts milliseconds
+
+
+def check(
+    *times: tuple[str, int, int, int],
+    graph: dict[str, list[str]],
+    status: tasks.TaskStatus.ValueType = tasks.TASK_STATUS_SUCCESS,
+) -> None:
+    """Checks a history in which each step was assigned, started and ended at these times, and `b` needed `a`."""
+    steps = [
         pb.RunStep(
             step_id=step_id, status=status, needs=["a"] if step_id == "b" else [],
             start_time=Timestamp(nanos=start), end_time=Timestamp(nanos=end),
         )
-        for step_id, start, end in steps
+        for step_id, _, start, end in times
     ]  # fmt: skip
-    return pb.GetRunResponse(run=pb.Run(steps_total=len(made), steps_ended=len(made)), steps=made)
+    listed = {each[0]: tasks.TaskInstance(assign_time=Timestamp(nanos=each[1])) for each in times}
+    run = pb.Run(steps_total=len(steps), steps_ended=len(steps))
+    check_history(pb.GetRunResponse(run=run, steps=steps), listed, graph)
 
 
 def test_a_history_that_breaks_an_edge_is_found() -> None:
     graph = {"a": [], "b": ["a"]}
-    check_history(history(("a", 1, 5), ("b", 5, 6)), graph)
-    with pytest.raises(AssertionError, match="before a had ended"):
-        check_history(history(("a", 1, 5), ("b", 4, 6)), graph)
+    check(("a", 1, 1, 5), ("b", 5, 5, 6), graph=graph)
+    with pytest.raises(AssertionError, match=r"b started .* before a had ended"):
+        check(("a", 1, 1, 5), ("b", 3, 4, 6), graph=graph)
+    with pytest.raises(AssertionError, match=r"b was assigned .* before a had ended"):
+        check(("a", 1, 1, 5), ("b", 4, 5, 6), graph=graph)
     with pytest.raises(AssertionError, match="did not succeed"):
-        check_history(history(("a", 1, 5), ("b", 5, 6), status=tasks.TASK_STATUS_FAILED), graph)
+        check(("a", 1, 1, 5), ("b", 5, 5, 6), graph=graph, status=tasks.TASK_STATUS_FAILED)
     with pytest.raises(AssertionError):
-        check_history(history(("a", 1, 5), ("b", 5, 6)), {"a": [], "b": []})
+        check(("a", 1, 1, 5), ("b", 5, 5, 6), graph={"a": [], "b": []})
     with pytest.raises(AssertionError):
-        check_history(history(("a", 1, 5)), graph)
+        check(("a", 1, 1, 5), graph=graph)
