@@ -336,6 +336,21 @@ def test_what_is_no_wfformat_is_told_once_and_in_words(data: bytes, told: str) -
     assert found[0].startswith("w.json:")
 
 
+@pytest.mark.parametrize(
+    "place", ["[%s]", '{"schemaVersion": "1.5", "workflow": %s}', '{"schemaVersion": %s, "workflow": 1}']
+)
+def test_however_deep_it_is_nested_it_is_refused_in_words(place: str) -> None:
+    for depth_of in [*range(1, 100, 10), *range(850, 1100)]:
+        assert complaints((place % ("[" * depth_of + "]" * depth_of)).encode())
+
+
+def test_an_id_cannot_drive_the_terminal() -> None:
+    made = document({"\x1b[2J": ["b"], "b": ["\x1b[2J"]})
+    (told,) = complaints(encoded(made))
+    assert "\x1b" not in told
+    assert '"\\u001b[2J" -> b -> "\\u001b[2J"' in told
+
+
 def test_what_is_huge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(document(DIAMOND))
     monkeypatch.setattr(module, "MAX_BYTES", len(data) - 1)

@@ -22,8 +22,11 @@ _SHOWN = 60
 
 def shown(value: Any) -> str:
     """Returns a value as a message shows it: in JSON's notation, short, and harmless for a terminal."""
-    text = json.dumps(value, ensure_ascii=False)
-    text = text if text.isprintable() else json.dumps(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+        text = text if text.isprintable() else json.dumps(value)
+    except RecursionError:  # what could just be read can be too deep to be written
+        text = "{…}" if isinstance(value, dict) else "[…]"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 

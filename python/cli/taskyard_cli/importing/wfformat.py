@@ -157,7 +157,8 @@ class _Reader(Members):
             self._check_edges(task, "parents", ends["children"], known)
             self._check_edges(task, "children", ends["parents"], known)
         if not self.problems and (found := cycle({task.id: task.parents for task in tasks})):
-            links = " -> ".join(found if len(found) <= _LINKS else [*found[:_LINKS], "…"])
+            ids = [each if each.isprintable() else shown(each) for each in found[: _LINKS + 1]]
+            links = " -> ".join(ids if len(found) <= _LINKS else [*ids[:_LINKS], "…"])
             say = f"{shown(found[0])} waits for itself: {links}; remove one of these edges, at both of its ends"
             self.note((*known[found[0]].path, "parents"), say)
 
