@@ -51,7 +51,7 @@ from taskyard_service.interceptors import AuthInterceptor, ErrorInterceptor
 from taskyard_service.lifecycle import BackgroundTask, Group, LoopFailed, signals
 from taskyard_service.logging import adopt_stdlib, make_logger
 from taskyard_service.metrics import Metrics
-from taskyard_service.server import CannotListen, GrpcServer, run
+from taskyard_service.server import CannotListen, GrpcServer, raise_file_limit, run
 from taskyard_service.settings import SettingsError, unknown_variables
 from taskyard_service.watchdog import Stall, Watchdog
 
@@ -90,6 +90,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         print(f"taskyard scheduler: {error}", file=sys.stderr)  # noqa: T201 - before there is a logger
         return EXIT_SETTINGS
     os.umask(OWNER_ONLY)
+    raise_file_limit()
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run(lambda: serve(settings, verifier))

@@ -21,6 +21,9 @@ KEEPALIVE_TIMEOUT_MS = 10_000
 MIN_PING_INTERVAL_MS = 5_000
 """How often a client may probe us; workers behind NAT do so often."""
 
+FILES_WANTED = 65_536
+"""Connections and files that a server process may have at once, where the system lets it."""
+
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT_BYTES),
     ("grpc.max_send_message_length", MESSAGE_LIMIT_BYTES),
@@ -113,6 +116,18 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return asyncio.run(main())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
+
+
+def raise_file_limit(wanted: int = FILES_WANTED) -> None:
+    """Lets this process open as many files and connections as it may, up to `wanted`: many systems begin with 1,024."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from taskyard_service.errors import InvalidArgument, ViolationLike
 from taskyard_service.gateway import bodies
+from taskyard_service.gateway.filling import fill
 from taskyard_service.gateway.methods import Binding, bindings_of, methods_of
 from taskyard_service.gateway.printing import message_json
 from taskyard_service.gateway.reading import RequestReader
@@ -146,6 +147,8 @@ async def test_bodies(http: httpx.AsyncClient, body: str, fields: set[str] | Non
         (b"[" * 100_000, "nested too deeply"),
         (b'{"thing": {"inner": ' * 2_000 + b"{}" + b"}}" * 2_000, "nested too deeply"),
         (b'{"thing": {"size": ' + b"1" * 5_000 + b"}}", "it is no JSON that can be read"),
+        (b'{"thing": {"weight": 1' + b"0" * 400 + b"}}", "a number is wanted"),
+        (b'{"thing": {"ratio": 1e300}}', "a number is wanted"),
         (b'{"thing": {"extra": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}}", ""),
     ],
 )
@@ -224,6 +227,17 @@ async def test_a_slow_body_is_ended(served: Doors, monkeypatch: pytest.MonkeyPat
     assert b"BODY_TOO_SLOW" in answer
 
 
+async def test_bodies_that_arrive_at_once_have_a_limit_together(served: Doors) -> None:
+    room = served.gateway._room
+    room.take(bodies.ROOM_BYTES - 10)
+    async with client(served) as http:
+        refused = await http.post("/api/v1/things/register", json={"requestId": "12345"})
+        assert (refused.status_code, reason(refused)) == (429, "TOO_MUCH_AT_ONCE")
+        assert refused.headers["retry-after"] == "1"
+        assert (await http.post("/api/v1/things/register", content=b"{}")).status_code == 200
+    assert room.taken == bodies.ROOM_BYTES - 10
+
+
 def binding_of(name: str) -> Binding:
     compiled()
     pool = message("Thing").DESCRIPTOR.file.pool
@@ -254,6 +268,22 @@ def test_every_message_survives_its_json(fields: dict[str, Any], own_names: bool
     )
     read = RequestReader(binding_of("Register")).read((), b"", body.encode())
     assert read.SerializeToString(deterministic=True) == wanted.SerializeToString(deterministic=True)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["name", "color", "size", "weight", "ready", "tags", "labels", "shelf", "earlierShelves", "age"]
+        ),
+        st.sampled_from(["a", "COLOR_RED", "5", "1.5s", 5, 2**70, -1.5, True, None, [], ["a"], [5], {}, {"a": "b"}])
+        | st.sampled_from([{"a": 5}, {"number": 5}, [{"number": 5, "material": "x"}, {}], "\ud800", 10**400]),
+    )
+)
+@settings(deadline=None)
+def test_what_is_filled_quickly_is_filled_as_the_library_does(document: dict[str, Any]) -> None:
+    quick = message("Thing")
+    if fill(quick, document):
+        assert quick == json_format.ParseDict(document, message("Thing"))
 
 
 @given(THING, st.recursive(st.none(), lambda inner: st.lists(inner, max_size=2), max_leaves=4))

@@ -246,6 +246,8 @@ async def test_connections_that_say_nothing_do_not_pile_up(served: Served) -> No
     refused = await served.raw(HEALTHY)
     assert b" 503 " in refused
     assert b"TOO_MANY_CONNECTIONS" in refused
+    more = await asyncio.gather(*(served.raw(b"") for _ in range(BOUNDS.connections)))
+    assert b"" in more  # not even told: those that are told hold connections too
     await asyncio.gather(*(reader.read() for reader, _ in silent), return_exceptions=True)
     assert b"200 OK" in await served.raw(HEALTHY)
     for _, writer in silent:

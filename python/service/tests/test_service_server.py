@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -154,3 +156,20 @@ def test_run_gives_the_exit_code_of_main_on_uvloop() -> None:
         return 3 if "uvloop" in type(asyncio.get_running_loop()).__module__ else 0
 
     assert run(main) == 3
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "asked", "left"), [(64, 128, 500, 128), (64, 1_000, 500, 500), (400, 1_000, 300, 400)]
+)
+def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets(
+    soft: int, hard: int, asked: int, left: int
+) -> None:
+    program = f"""
+import resource
+from taskyard_service.server import raise_file_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+raise_file_limit({asked})
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(left), str(hard)]

@@ -15,6 +15,9 @@ BODY_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 BODY_TIMEOUT_S = 60.0
 """How long a whole body may take to arrive, in seconds."""
 
+ROOM_BYTES = 16 * BODY_LIMIT_BYTES
+"""What all bodies that are arriving may take together: 256 MiB."""
+
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 
@@ -39,6 +42,31 @@ class TooSlow(DeadlineExceeded):
 
     def __init__(self, seconds: float) -> None:
         super().__init__("BODY_TOO_SLOW", f"the body did not arrive within {seconds:g} s: send it again")
+
+
+class NoRoom(ResourceExhausted):
+    """Too much is arriving at once."""
+
+    def __init__(self) -> None:
+        super().__init__("TOO_MUCH_AT_ONCE", "too many large bodies arrive at once: try again", retry_after_s=1.0)
+
+
+class Room:
+    """What the bodies that are arriving take of memory."""
+
+    def __init__(self, limit: int = ROOM_BYTES) -> None:
+        self._limit = limit
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Takes room for a piece.
+
+        Raises:
+            NoRoom: There is none.
+        """
+        if self.taken + size > self._limit:
+            raise NoRoom
+        self.taken += size
 
 
 class UnknownEncoding(InvalidArgument):
@@ -66,11 +94,14 @@ def check_head(headers: dict[bytes, bytes], *, takes_body: bool) -> None:
         raise TooLarge(BODY_LIMIT_BYTES)
 
 
-async def read_body(receive: Receive, limit: int = BODY_LIMIT_BYTES, timeout_s: float | None = None) -> bytes:
+async def read_body(
+    receive: Receive, room: Room, limit: int = BODY_LIMIT_BYTES, timeout_s: float | None = None
+) -> bytes:
     """Returns a request's body.
 
     Raises:
         TooLarge: It has more than `limit` bytes.
+        NoRoom: It and the others that are arriving have too many.
         TooSlow: It took longer than the timeout.
         Disconnected: The client has gone.
     """
@@ -84,11 +115,14 @@ async def read_body(receive: Receive, limit: int = BODY_LIMIT_BYTES, timeout_s: 
                 if message["type"] == "http.disconnect":
                     raise Disconnected
                 chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > limit:
+                if size + len(chunk) > limit:
                     raise TooLarge(limit)
+                room.take(len(chunk))
+                size += len(chunk)
                 chunks.append(chunk)
                 if not message.get("more_body", False):
                     return b"".join(chunks)
     except TimeoutError:
         raise TooSlow(allowed_s) from None
+    finally:
+        room.taken -= size

@@ -22,7 +22,7 @@ from taskyard_service.status import VIOLATION_LIMIT
 SHOWN_LIMIT = 60
 """Characters of a value in a violation's sentence."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
-REFUSALS = (json_format.ParseError, json_format.SerializeToJsonError, ValueError, TypeError, AttributeError, KeyError)
+REFUSALS = (json_format.ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
 """What the library raises for documents that do not fit; some of it is not meant to be seen."""
 
 

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from taskyard_service.errors import ResourceExhausted, ServiceError
 from taskyard_service.gateway.answers import Answer, Send, answer, failure, status_of
-from taskyard_service.gateway.bodies import Disconnected, Receive, check_head, read_body
+from taskyard_service.gateway.bodies import Disconnected, Receive, Room, check_head, read_body
 from taskyard_service.gateway.methods import Binding, bindings_of, methods_of
 from taskyard_service.gateway.reading import RequestReader
 from taskyard_service.gateway.resuming import Resumption
@@ -71,6 +71,7 @@ class Gateway:
         self._count_error = count_error
         self._router = Router(self.bindings, others)
         self._routes = {id(binding): _Route(binding) for binding in self.bindings}
+        self._room = Room()
         self._streams: set[EventStream] = set()
         self._closing = False
 
@@ -117,7 +118,7 @@ class Gateway:
     async def _read(self, match: Match, scope: Any, receive: Receive) -> Message:
         binding = match.binding
         check_head(dict(scope["headers"]), takes_body=bool(binding.body))
-        body = await read_body(receive) if binding.body else b""
+        body = await read_body(receive, self._room) if binding.body else b""
         reader = self._routes[id(binding)].reader
         if len(body) < LARGE_BODY_BYTES:
             return reader.read(match.segments, scope["query_string"], body)

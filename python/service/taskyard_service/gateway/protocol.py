@@ -78,7 +78,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes the connection, or turns it away when there are too many."""
         super().connection_made(transport)
-        if len(self.connections) > self._bounds.connections and not self._make_room():
+        over = len(self.connections) - self._bounds.connections
+        if over > self._bounds.connections // 4:  # so many read refusals already that this one is not even told
+            transport.abort()
+        elif over > 0 and not self._make_room():
             self._refuse(Unavailable("TOO_MANY_CONNECTIONS", "too many connections: try again", retry_after_s=1.0))
         else:
             self._within(self._bounds.head_s)

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from taskyard_service.errors import FieldViolation, InvalidArgument
 from taskyard_service.gateway.explain import REFUSALS, faults, near, shown
 from taskyard_service.gateway.fields import fields_by_name, has_bytes, has_own_form, is_map, wanted
+from taskyard_service.gateway.filling import fill
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding
 from taskyard_service.status import cut
 
@@ -56,7 +57,8 @@ class RequestReader:
         if query:
             document = self._with_query(query, document)
         message: Message = self._class()
-        if document != {}:
+        if document != {} and not fill(message, document):
+            message = self._class()
             self._fill(message, document)
         for variable, path in self._variables:
             _set(message, path, variable.value(segments), variable.field)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from google.rpc import status_pb2
 
@@ -47,7 +48,13 @@ class About:
     version: str
 
 
-def make_document(bindings: Sequence[Binding], comments: Comments, access: Access, about: About) -> bytes:
+def make_document(
+    bindings: Sequence[Binding],
+    comments: Comments,
+    access: Access,
+    about: About,
+    others: Mapping[str, Schema] = MappingProxyType({}),
+) -> bytes:
     """Returns the document of all bindings as JSON.
 
     Args:
@@ -55,6 +62,7 @@ def make_document(bindings: Sequence[Binding], comments: Comments, access: Acces
         comments: What describes it.
         access: Who may call what.
         about: What the document says of itself.
+        others: Path items of what is not made from a binding, by path.
     """
     schemas = Schemas({**STATUS_COMMENTS, **comments})
     paths: dict[str, Schema] = {}
@@ -74,7 +82,7 @@ def make_document(bindings: Sequence[Binding], comments: Comments, access: Acces
         "servers": [{"url": "/"}],
         "security": [{"token": []}],
         "tags": _tags(bindings, comments),
-        "paths": paths,
+        "paths": paths | dict(others),
         "components": _components(schemas),
     }
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
