@@ -241,6 +241,21 @@ async def test_an_idle_connection_is_ended(served: Served) -> None:
     assert (await served.raw(HEALTHY.replace(b"close", b"keep-alive"))).count(b"200 OK") == 1
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"\r\n",
+        b"\r\n\r\n\r\n",
+        b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000,
+        b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + b"x" * 199_000,
+        b"GET /health",
+    ],
+)
+async def test_a_connection_is_ended_whatever_came_last(served: Served, after: bytes) -> None:
+    again = HEALTHY.replace(b"close", b"keep-alive")
+    assert (await served.raw(again + after)).count(b"200 OK") == 1
+
+
 async def test_connections_that_say_nothing_do_not_pile_up(served: Served) -> None:
     silent = [await asyncio.open_connection("127.0.0.1", served.server.port) for _ in range(BOUNDS.connections)]
     refused = await served.raw(HEALTHY)

@@ -103,12 +103,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > self._bounds.head_bytes:
                 self._refuse(self._too_large())
+        self._bound_what_is_left()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._in_head, self._head_bytes = True, 0
-        if self._deadline is None:
-            self._within(self._bounds.head_s)
+        self._within(self._bounds.head_s)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -178,6 +178,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._within(self._bounds.drain_s)
+
+    def _bound_what_is_left(self) -> None:
+        """Sees to it that a connection without a request has an end: bytes have ended the wait for the next one."""
+        cycle = cast(Any, self.cycle)  # None before the first request
+        waits = cycle is None or cycle.response_complete
+        if waits and self._deadline is None and not self.idle and not self.transport.is_closing():
+            self._within(self._bounds.head_s)
 
     def _make_room(self) -> bool:
         """Ends one idle connection; False when there is none."""
