@@ -142,10 +142,10 @@ class Conversation:
     async def _exit_code(self) -> int:
         try:
             async with asyncio.timeout(EXIT_S):
-                return await self._child.wait()
+                await self._child.exited()
         except TimeoutError:
             self._child.kill()
-            return await self._child.wait()
+        return await self._child.wait()
 
     def _hear(self, message: dict[str, Any], group: asyncio.TaskGroup) -> None:
         attempt = self._attempt

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from taskyard_worker.supervision import Supervision
 
@@ -21,6 +22,10 @@ LEASE_MARGIN_MS = 5000
 
 PIPE_BYTES = 64 * 1024
 """How much of a child's output is buffered before it has to wait."""
+PROCESSES = Path("/proc")
+"""Where Linux tells what runs."""
+LOOK_S = 0.05
+"""How often a group is looked at whose leader has ended: nothing tells of the end of what is not our own child."""
 
 
 class Leases:
@@ -98,6 +103,8 @@ class Child:
         self._exit = Exit(process)
         self._supervision = supervision
         self._pipes: list[asyncio.ReadTransport] = []
+        self._asked = False
+        self._killed = False
 
     @property
     def group(self) -> int:
@@ -118,27 +125,39 @@ class Child:
                 self._process.stdin.write(b"\n")
             self._process.stdin.close()
 
+    async def exited(self) -> int:
+        """Wait for its end, whatever it leaves in its group; return its exit code, negative for a signal."""
+        return await self._exit.wait()
+
     async def wait(self) -> int:
-        """Wait for its end and kill what it left in its group; return its exit code, negative for a signal."""
+        """Wait for its end and return its exit code, negative for a signal.
+
+        What it leaves in its group is killed; what was asked to end is waited for, until it is gone or killed.
+        """
         code = await self._exit.wait()
+        while self._asked and not self._killed and group_lives(self.group):
+            await asyncio.sleep(LOOK_S)
         self.kill()
         return code
 
     async def end(self, grace_s: float) -> None:
-        """Ask the group to end with SIGTERM; kill it once the grace is over, or when this is cancelled."""
+        """Ask the group to end with SIGTERM; kill what is left once the grace is over, or when this is cancelled."""
         self.terminate()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                await self._exit.wait()
+                await self.wait()
         self.kill()
         await self._exit.wait()
 
     def terminate(self) -> None:
-        """Ask the group to end."""
+        """Ask the group to end, also what is stopped in it: it could not obey."""
+        self._asked = True
         self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill the group, what is left of it."""
+        self._killed = True
         self._signal(signal.SIGKILL)
 
     def forget(self) -> None:
@@ -152,6 +171,26 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so of zombies
             os.killpg(self.group, number)
+
+
+def group_lives(group: int) -> bool:
+    """Tell whether anything runs in a process group.
+
+    The dead that nobody has buried do not count: in a container the first process often buries nobody.
+    """
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return any(_runs_in(group, entry) for entry in PROCESSES.glob("[0-9]*/stat")) if PROCESSES.is_dir() else True
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    try:
+        state, _, its_group = stat.read_bytes().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False  # it ended while it was looked at
+    return int(its_group) == group and state not in (b"Z", b"X")
 
 
 class ProcessHost:

@@ -125,3 +125,20 @@ def stubborn(pid_file: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Path(pid_file).write_text(f"{os.getpid()}\n")
     time.sleep(600)
+
+
+CLEANER = "trap 'sleep 0.3; echo 1 > {0}.clean; exit' TERM\necho $$ > {0}\nwhile :; do sleep 0.05; done\n"
+"""A program that takes a while to tidy up; `{0}` is the file for its process id."""
+
+
+@registry.task("parent", isolated=True)
+def parent(pid_file: str) -> None:
+    """Starts a child that takes longer to end than the handler itself."""
+    subprocess.Popen(["bash", "-c", CLEANER.format(pid_file)])
+    time.sleep(600)
+
+
+@registry.task("async_parent", isolated=True)
+async def async_parent(pid_file: str) -> None:
+    child = await asyncio.create_subprocess_exec("bash", "-c", CLEANER.format(pid_file))
+    await child.wait()
