@@ -7,11 +7,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
+import psutil
 import pytest
+
+from taskyard_cli.dev.supervisor import STOP_S
 
 COMMAND = [sys.executable, "-m", "taskyard_cli", "demo"]
 
@@ -75,6 +79,25 @@ def test_kept_it_can_be_looked_at_until_it_is_stopped(tmp_path: Path) -> None:
             kept.kill()
     assert report.read_text().startswith("# The Python language reference")
     assert list(tmp_path.glob("taskyard-demo-*")) == []
+
+
+@pytest.mark.timeout(300)
+def test_stopped_while_the_worker_that_it_kills_is_frozen(tmp_path: Path) -> None:
+    with subprocess.Popen(COMMAND, env=environment(tmp_path), stdout=subprocess.DEVNULL) as running:
+        try:
+            demo = psutil.Process(running.pid)
+            deadline = time.monotonic() + 120
+            while not any(child.status() == psutil.STATUS_STOPPED for child in demo.children()):
+                assert time.monotonic() < deadline
+                assert running.poll() is None
+            children = demo.children(recursive=True)
+            interrupted = time.monotonic()
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 130
+            assert time.monotonic() - interrupted < STOP_S - 5
+            assert psutil.wait_procs(children, 10)[1] == []
+        finally:
+            running.kill()
 
 
 def test_a_report_that_has_no_place_is_refused_at_once(tmp_path: Path) -> None:

@@ -31,6 +31,21 @@ def test_http_probes(shared_processes: Site) -> None:
     assert announced["http_address"] == f"127.0.0.1:{site.http_port}"
 
 
+@pytest.mark.parametrize(
+    ("bind", "address", "bound"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1", "all addresses"),
+        ("::", "127.0.0.1", "all addresses"),
+        ("", "127.0.0.1", "all addresses"),
+    ],
+)
+async def test_who_listens_everywhere_says_so(site: Site, bind: str, address: str, bound: str) -> None:
+    scheduler = site.launch_scheduler(settings={"TASKYARD_BIND": bind})
+    said = await scheduler.wait_event("listening")
+    assert (said["grpc_address"].rpartition(":")[0], said["bound_to"]) == (address, bound)
+
+
 async def test_metrics_have_the_names_that_dashboards_know(shared_site: Site) -> None:
     client = shared_site.client()
     assert await (await client.submit("double", {"number": 1})).result(60) == {"double": 2}

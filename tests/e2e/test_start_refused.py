@@ -76,7 +76,7 @@ async def test_a_port_that_is_taken(site: Site) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         process = site.launch_scheduler(settings={"TASKYARD_GRPC_PORT": str(taken.getsockname()[1])})
-        assert await process.wait() == 69
+        assert await process.wait() == 68
         assert str(taken.getsockname()[1]) in told(process)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 from taskyard_cli import interrupts
@@ -27,17 +28,24 @@ class Exit(IntEnum):
     """The token is missing or bad, or its role may not."""
     TIMED_OUT = 7
     """It had not ended within the time given; it goes on."""
+    NOT_WRITTEN = 74
+    """What it prints or keeps cannot be written, on a full disk for example; it says what and why."""
     UNEXPECTED = 70
     """A fault of this program; the details are in the file that is named."""
     INTERRUPTED = interrupts.INTERRUPTED
-    """Ctrl-C."""
+    """Ctrl-C. What runs services (`dev`, `scheduler`, `worker`) stops them in order then, and ends with 0."""
 
 
 HELP = (
     "Exit codes: 0 done; 1 the task or run failed; 2 wrong command line; 3 input refused; 4 not found; "
-    "5 scheduler not reachable; 6 not allowed; 7 timed out waiting; 70 a fault of this program; 130 interrupted."
+    "5 scheduler not reachable; 6 not allowed; 7 timed out waiting; 70 a fault of this program; 74 cannot write; "
+    "130 interrupted (services stop in order and end with 0)."
 )
 """The same for people, in short."""
+
+
+CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+"""What the system says of a disk that takes no more: nothing else makes it say so."""
 
 
 class CliError(Exception):
@@ -56,6 +64,8 @@ def exit_of(error: Exception) -> Exit | None:
     """Returns the exit code of an error that is meant for people; None for a fault of this program."""
     if isinstance(error, CliError):
         return error.code
+    if isinstance(error, OSError) and error.errno in CANNOT_WRITE:
+        return Exit.NOT_WRITTEN
     # Here, since only what went wrong needs the client's errors, and gRPC with them takes long to load.
     from taskyard_client import errors
 

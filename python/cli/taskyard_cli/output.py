@@ -24,15 +24,18 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
 
 
-def print_json(message: Message) -> None:
-    """Prints a message as canonical protobuf JSON."""
-    typer.echo(json_format.MessageToJson(message, ensure_ascii=False))
+def print_json(message: Message, *, line: bool = False) -> None:
+    """Prints a message as canonical protobuf JSON. `line`: on one line, since it is one of several."""
+    if line:
+        typer.echo(json_format.MessageToJson(message, ensure_ascii=False, indent=None))
+    else:
+        typer.echo(json_format.MessageToJson(message, ensure_ascii=False))
 
 
-def answer(message: Message, output: Output, people: Callable[[], Any]) -> None:
-    """Prints a message: as JSON, or what `people` returns (something that Rich can print)."""
+def answer(message: Message, output: Output, people: Callable[[], Any], *, line: bool = False) -> None:
+    """Prints a message: as JSON, or what `people` returns (something that Rich can print). `line`: see `print_json`."""
     if output is Output.JSON:
-        print_json(message)
+        print_json(message, line=line)
     else:
         out().print(people())
 

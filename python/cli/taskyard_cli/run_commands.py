@@ -28,7 +28,10 @@ def run(
     input_: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", "-i", help='name=value; JSON where it is JSON (5, true, [1], "5"), else text; repeatable.'
+            "--input",
+            "-i",
+            help='name=value, one input: JSON where it is JSON (5, true, [1], "5"), else text; may be repeated. '
+            "(In `submit`, -i is the whole input as a JSON object: here that is --inputs.)",
         ),
     ] = None,
     inputs: Annotated[
@@ -42,7 +45,9 @@ def run(
         str | None, typer.Option(callback=not_empty, help="Idempotency key: runs with the same key are one.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Show its steps until it has ended.")] = False,
-    timeout: Annotated[str | None, typer.Option(help="With --wait: how long to wait, for example 5m.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(callback=not_empty, help="With --wait: how long to wait, for example 5m.")
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,

@@ -33,9 +33,12 @@ def tasks_file(name: str) -> str:
     """Returns the absolute path of a file of handlers.
 
     Raises:
-        CliError: There is none.
+        CliError: There is none, or its path has a comma, which would make two of it.
     """
     path = Path(name)
     if not path.is_file():
         raise CliError(f"there is no file {name} with handlers", Exit.NOT_FOUND)
-    return str(path.resolve())
+    found = str(path.resolve())
+    if "," in found:
+        raise CliError(f"the file of handlers {found} has a comma in its path; give it another name", Exit.USAGE)
+    return found

@@ -29,9 +29,16 @@ def submit(
         typer.Argument(callback=not_empty, help="Which handler runs it, for example `shell`.", show_default=False),
     ] = None,
     *,
-    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="key=value; may be repeated.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="key=value; may be repeated. Text: see --input for types.")
+    ] = None,
     input_: Annotated[
-        str | None, typer.Option("--input", "-i", help="A JSON object; @FILE reads it, @- from stdin.")
+        str | None,
+        typer.Option(
+            "--input",
+            "-i",
+            help="The whole typed input, a JSON object; @FILE reads it, @- stdin. (In `run`, -i is one name=value.)",
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(callback=not_empty, help="Task definition whose type and defaults apply.")
@@ -54,7 +61,10 @@ def submit(
         ),
     ] = None,
     retry_max_delay: Annotated[
-        _Duration, typer.Option(rich_help_panel=RETRIES, help="Longest wait; default 60s.")
+        _Duration,
+        typer.Option(
+            rich_help_panel=RETRIES, help="Longest wait; default 60s, or the first delay where that is longer."
+        ),
     ] = None,
     retry_jitter: Annotated[
         float | None,
@@ -98,7 +108,9 @@ def submit(
         bool, typer.Option("--exclusive", rich_help_panel=PLACE, help="Never two attempts alive at once.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for its end and print the output.")] = False,
-    timeout: Annotated[_Duration, typer.Option(help="With --wait: how long to wait, for example 5m.")] = None,
+    timeout: Annotated[
+        _Duration, typer.Option(callback=not_empty, help="With --wait: how long to wait, for example 5m.")
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,

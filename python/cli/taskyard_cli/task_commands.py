@@ -15,8 +15,8 @@ from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
+from taskyard_cli.several import each_of
 from taskyard_cli.show import (
-    err,
     facts,
     harmless,
     out,
@@ -144,7 +144,7 @@ def logs(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Print what a task wrote."""
+    """Print what a task wrote. With --follow a line `--- attempt 2 ---` stands before each further attempt."""
     if follow and attempt is not None:
         raise CliError(
             "--attempt shows one attempt and --follow all of them as they come; leave one of the two out", Exit.USAGE
@@ -156,10 +156,11 @@ def logs(
         async with meant_as_task(client, task_id):
             async for line in client.logs(task_id, attempt=attempt or 0, follow=follow):
                 if output is Output.JSON:
-                    print_json(line)
+                    print_json(line, line=True)
                     continue
                 if follow and line.attempt != shown and (shown or line.attempt > 1):
-                    err().print(Text(f"--- attempt {line.attempt} ---", style="dim"))
+                    # With the lines, so that a file keeps the attempts apart as a terminal does.
+                    console.print(Text(f"--- attempt {line.attempt} ---", style="dim"))
                 shown = line.attempt
                 _print_line(console.is_terminal, line)
 
@@ -181,11 +182,13 @@ def cancel(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Cancel tasks or runs."""
+    """Cancel tasks or runs: all of them, also when one cannot be; the exit code is that of the worst."""
 
     async def work(client: AsyncClient) -> None:
-        for each in ids:
-            out().print(Text(f"{each} {await _cancel(client, each, reason)}"))
+        async def one(some_id: str) -> None:
+            out().print(Text(f"{some_id} {await _cancel(client, some_id, reason)}"))
+
+        await each_of(ids, one)
 
     with_client(address, token, ca, work)
 
@@ -206,12 +209,14 @@ def retry(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Run ended tasks again; a failed step's run goes on from there."""
+    """Run ended tasks again, as `cancel` does all of them; a failed step's run goes on from there."""
 
     async def work(client: AsyncClient) -> None:
-        for each in ids:
-            async with meant_as_task(client, each):
-                out().print(Text(f"{each} {status_word(await client.retry_task(each))}"))
+        async def one(task_id: str) -> None:
+            async with meant_as_task(client, task_id):
+                out().print(Text(f"{task_id} {status_word(await client.retry_task(task_id))}"))
+
+        await each_of(ids, one)
 
     with_client(address, token, ca, work)
 
@@ -234,6 +239,11 @@ def explain(
 
 
 def _explanation(found: pb.ExplainTaskResponse) -> Group:
-    lines = [Text.assemble(state(status_word(found.status)), "  ", harmless(found.summary))]
-    lines += [Text.assemble("  ", (each.code, "bold"), "  ", harmless(each.message)) for each in found.reasons]
+    """Returns the summary, which has the first reason's sentence in it, and the others below."""
+    first, *others = found.reasons or [pb.WaitReason()]
+    code = Text.assemble("  (", (first.code, "bold"), ")") if first.code else Text()
+    lines = [Text.assemble(state(status_word(found.status)), "  ", harmless(found.summary), code)]
+    if first.message not in found.summary:  # another version's summary may be another
+        others.insert(0, first)
+    lines += [Text.assemble("  ", (each.code, "bold"), "  ", harmless(each.message)) for each in others]
     return Group(*lines)

@@ -17,6 +17,7 @@ from taskyard_cli.exits import CliError, Exit
 INT32_MAX = 2**31 - 1
 """The largest number that versions and attempts have in the contract."""
 
+_EMPTY = "{} is empty (a shell variable that is not set?); {}"
 _TOO_DEEP = "is nested too deeply to be read; make it flatter, or give it as a text"
 
 
@@ -33,7 +34,13 @@ def not_empty(param: typer.CallbackParam, value: Any) -> Any:
         name, way = max(param.opts, key=len), "give a value, or leave it out"
     else:
         name, way = f"the argument `{param.name}`", "give one"
-    raise CliError(f"{name} is empty (a shell variable that is not set?); {way}", Exit.USAGE)
+    raise CliError(_EMPTY.format(name, way), Exit.USAGE)
+
+
+def _refuse_empty(text: str, option: str) -> None:
+    """Refuses an option's text that is empty where only its meaning is looked at. Raises CliError."""
+    if not text.strip():
+        raise CliError(_EMPTY.format(option, "give a value, or leave it out"), Exit.USAGE)
 
 
 def only_with(option: str, given: object, other: str, instead: str = "") -> None:
@@ -61,6 +68,7 @@ def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in texts:
+        _refuse_empty(text, option)
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise CliError(f"{option} {text!r} is not key=value", Exit.USAGE)
@@ -92,9 +100,12 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     Raises:
         CliError: The file cannot be read, or it is no JSON object.
     """
+    _refuse_empty(text, option)
     source = text
     if text.startswith("@"):
         source = _read(text[1:], option)
+        if not source.strip():
+            raise CliError(f"{option}: {text[1:]} is empty; a JSON object goes there, for example {{}}", Exit.REFUSED)
     try:
         value = strict_json.loads(source)
     except ValueError as error:
@@ -133,6 +144,7 @@ def seconds(text: str | None, option: str) -> float | None:
     """
     if text is None:
         return None
+    _refuse_empty(text, option)
     try:
         return parse_duration(text).total_seconds()
     except ValueError as error:

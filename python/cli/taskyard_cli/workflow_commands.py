@@ -14,6 +14,7 @@ from rich.text import Text
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer, print_json
+from taskyard_cli.several import all_of, each_of
 from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_cli.workflow_file import located, read_workflow
@@ -42,12 +43,15 @@ def apply(
     ca: Ca = None,
 ) -> None:
     """Store workflows; a change makes a new version. Every file is checked before the first is sent."""
-    read = [_read(file) for file in files]
+    read: dict[str, tuple[pb.Workflow, Document]] = {}
+    all_of(files, lambda file: read.update({file: _read(file)}))
 
     async def work(client: AsyncClient) -> None:
-        for workflow, document in read:
-            stored = await _apply(client, workflow, document)
-            answer(stored, output, lambda stored=stored: _applied(stored))  # type: ignore[misc]
+        async def one(file: str) -> None:
+            stored = await _apply(client, *read[file])
+            answer(stored, output, lambda: _applied(stored), line=len(files) > 1)
+
+        await each_of(files, one)
 
     with_client(address, token, ca, work)
 

@@ -24,8 +24,16 @@ _CONTRACT_KEYS = {
     "task_type": "type", "task_name": "task", "input_json": "input", "output_json": "output",
     "default_json": "default", "depends_on": "needs", "run_timeout": "timeouts: {run_timeout: ...}",
     "timeout": "timeouts: {run_timeout: ...}", "retries": "retry: {max_attempts: ...}",
-    "max_attempts": "retry: {max_attempts: ...}",
+    "max_attempts": "retry: {max_attempts: ...}", "attempts": "max_attempts", "delay": "first_delay",
+    "queued": "queued_timeout", "start": "start_timeout", "run": "run_timeout", "total": "total_timeout",
 }  # fmt: skip
+_AMOUNTS = {
+    **dict.fromkeys(("cpu", "cpus", "cores", "vcpus"), ("cpu_millis", 1_000, "thousandths of a core")),
+    **dict.fromkeys(("memory", "mem", "ram", "memory_mib", "mb"), ("memory_mb", 1, "MiB")),
+    **dict.fromkeys(("memory_gb", "memory_gib", "gb"), ("memory_mb", 1_024, "MiB")),
+    **dict.fromkeys(("gpu",), ("gpus", 1, "whole GPUs")),
+}
+"""What people call resources: the key of the contract, how much of its unit theirs is, and its unit."""
 _GIVEN = {"version", "create_time"}
 
 
@@ -81,7 +89,7 @@ def _problems(error: jsonschema.ValidationError, document: Document) -> Iterator
         known = list(schema.get("properties", {}))
         for key in instance:
             if key not in known:
-                yield _at(document, (*path, key), _unknown(str(key), known))
+                yield _at(document, (*path, key), _amount(key, instance[key], known) or _unknown(str(key), known))
     elif error.validator == "required":
         for missing in wanted:
             if missing not in instance:
@@ -105,6 +113,16 @@ def _at(document: Document, path: Path, message: str) -> Problem:
 
 def _thing(path: Path) -> str:
     return {"steps": "step", "inputs": "input"}.get(str(path[0]) if path else "", "workflow")
+
+
+def _amount(key: object, value: object, known: list[str]) -> str:
+    """Returns how a resource is written that has another name here, with what was meant in its unit; else nothing."""
+    name, factor, unit = _AMOUNTS.get(str(key), ("", 0, ""))
+    if name not in known:
+        return ""
+    counts = isinstance(value, int | float) and not isinstance(value, bool)
+    meant = f"{name}: {round(value * factor)}" if counts else name  # type: ignore[operator]  # it is a number
+    return f"`{_short(key)}` is not known here; write `{meant}` ({unit})"
 
 
 def _unknown(key: str, known: list[str]) -> str:

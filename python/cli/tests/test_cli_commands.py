@@ -21,6 +21,7 @@ from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_cli.exits import Exit
 from taskyard_cli.run_view import RunView
 from taskyard_cli.show import table
+from taskyard_cli.task_commands import _explanation
 
 Golden = Callable[[str, str], None]
 Status = tasks_pb2.TaskStatus
@@ -170,10 +171,44 @@ def test_nothing_is_said_in_words(command: tuple[str, ...], at: Cli) -> None:
 def test_logs(at: Cli) -> None:
     assert at("logs", "task-a").stdout == "first try\nWARNING again\n\x1b[1mhi\n"
     followed = at("logs", "-f", "task-a")
-    assert followed.stdout == "first try\nWARNING again\n\x1b[1mhi\n"
-    assert followed.stderr == "--- attempt 2 ---\n"
-    lines = at("logs", "task-a", "-o", "json").stdout
-    assert lines.count('"text"') == 3
+    assert followed.stdout == "first try\n--- attempt 2 ---\nWARNING again\n\x1b[1mhi\n"
+    assert followed.stderr == ""
+
+
+@pytest.mark.usefixtures("furnished")
+def test_of_several_messages_each_is_on_one_line(at: Cli, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in at("logs", "-f", "task-a", "-o", "json").stdout.splitlines()]
+    assert [(line["attempt"], line["content"]["text"]) for line in lines] == [
+        (1, "first try"), (2, "again"), (2, "\x1b[1mhi"),
+    ]  # fmt: skip
+    files = [tmp_path / f"{name}.yaml" for name in "ab"]
+    for file in files:
+        file.write_text(f"name: {file.stem}\nsteps: [{{id: x, type: sleep}}]\n")
+    stored = [json.loads(line) for line in at("workflow", "apply", *map(str, files), "-o", "json").stdout.splitlines()]
+    assert [each["workflow"]["name"] for each in stored] == ["a", "b"]
+    assert at("workflow", "apply", str(files[0]), "-o", "json").stdout.count("\n") > 3
+    assert at("tasks", "-o", "json").stdout.count("\n") > 3
+
+
+@pytest.mark.parametrize(
+    ("reasons", "lines"),
+    [
+        ([], ["QUEUED  The task is QUEUED: why."]),
+        ([("A", "why")], ["QUEUED  The task is QUEUED: why.  (A)"]),
+        ([("A", "why"), ("B", "so")], ["QUEUED  The task is QUEUED: why.  (A)", "  B  so"]),
+        ([("A", "other")], ["QUEUED  The task is QUEUED: why.  (A)", "  A  other"]),
+    ],
+)
+def test_explain_says_everything_once(reasons: list[tuple[str, str]], lines: list[str]) -> None:
+    found = tasks_pb2.ExplainTaskResponse(
+        status=Status.TASK_STATUS_QUEUED,
+        summary="The task is QUEUED: why.",
+        reasons=[tasks_pb2.WaitReason(code=code, message=message) for code, message in reasons],
+    )
+    console = Console(file=io.StringIO(), width=200)
+    console.print(_explanation(found))
+    assert isinstance(console.file, io.StringIO)
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()] == lines
 
 
 def test_filters_are_expressions(at: Cli, served: Served) -> None:
@@ -297,6 +332,44 @@ def test_an_id_is_never_cut_into_lines(width: int) -> None:
     for head in ("ID", "TASK ID"):
         console.print(table(("STEP", head, "ERROR"), [("a" * 30, some_id, "long words " * 9)], empty=""))
     assert console.export_text().count(some_id) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "done"), [("cancel", "task-b CANCELLED"), ("retry", "task-a QUEUED")], ids=["cancel", "retry"]
+)
+@pytest.mark.parametrize("first", [True, False], ids=["the bad one first", "the bad one last"])
+def test_one_bad_id_keeps_no_other_from_it(at: Cli, furnished: Served, command: str, done: str, first: bool) -> None:
+    good = done.split()[0]
+    wrong = "task-a" if command == "cancel" else "task-b"  # in a state that does not allow it
+    ids = ["nobody", wrong, good] if first else [good, wrong, "nobody"]
+    shown = at(command, *ids)
+    assert shown.stdout == f"{done}\n"
+    assert len(shown.stderr.splitlines()) == 2
+    assert all(line.startswith("error: ") for line in shown.stderr.splitlines())
+    for each in ("nobody", wrong):
+        assert each in shown.stderr
+    assert shown.exit_code == Exit.NOT_FOUND
+    assert at(command, good, wrong).exit_code == Exit.REFUSED
+
+
+def test_what_is_so_for_all_is_not_tried_with_each(at: Cli, furnished: Served) -> None:
+    furnished.server.script("CancelTask", Fault(grpc.StatusCode.PERMISSION_DENIED, "a viewer may not", "ROLE"))
+    shown = at("cancel", "task-b", "b", "c")
+    assert shown.stderr.splitlines() == ["error: task-b: a viewer may not", "not tried: b c"]
+    assert shown.exit_code == Exit.NOT_ALLOWED
+    assert shown.stdout == ""
+
+
+def test_each_wrong_file_is_told_and_none_is_sent(at: Cli, furnished: Served, tmp_path: Path) -> None:
+    texts = {"good": "name: good\nsteps: [{id: a, type: sleep}]\n", "bad": "name: bad\n", "none": ""}
+    files = [tmp_path / f"{name}.yaml" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+    shown = at("workflow", "apply", *map(str, reversed(files)))
+    assert shown.exit_code == Exit.REFUSED
+    for name in ("bad", "none"):
+        assert f"error: {tmp_path / name}.yaml" in shown.stderr
+    assert "good" not in furnished.model.workflows
 
 
 def test_retry(at: Cli, furnished: Served) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -177,13 +178,63 @@ def test_one_directory_has_one_owner_at_a_time(start: Start) -> None:
 
 
 def test_a_scheduler_that_cannot_start_is_told_with_a_way_out(start: Start) -> None:
-    dev = start(FAKE_SCHEDULER_EXIT="69")
+    dev = start(FAKE_SCHEDULER_EXIT="68")
     assert dev.wait() == Exit.FAILED
     assert "scheduler | the port is taken" in dev.lines
     assert dev.lines[-1] == (
-        "error: the scheduler ended (exit code 69); its last lines are above; "
-        "a port may be taken: --port 0 and --http-port 0 take free ones"
+        "error: the scheduler ended (exit code 68); its last lines are above; "
+        "--port 0 and --http-port 0 take free ports"
     )
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_a_database_that_is_damaged_is_no_matter_of_ports(start: Start, tmp_path: Path) -> None:
+    data = tmp_path / "real"
+    data.mkdir(mode=0o700)
+    (data / "taskyard.db").write_bytes(b"this is no database, and it is long enough to look at" * 200)
+    dev = start("--workers", "1", data=data, fake=False)
+    assert dev.wait() == Exit.FAILED
+    assert dev.lines[-1] == "error: the scheduler ended (exit code 69); its last lines are above"
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_a_port_that_is_taken_has_a_way_out(start: Start, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        dev = start("--workers", "1", "--http-port", port, data=tmp_path / "real", fake=False)
+        assert dev.wait() == Exit.FAILED
+    assert dev.lines[-1].endswith(
+        "(exit code 68); its last lines are above; --port 0 and --http-port 0 take free ports"
+    )
+
+
+def test_all_files_of_handlers_are_loaded(start: Start, tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    for file in files:
+        file.touch()
+    dev = start("--workers", "1", "--tasks", str(files[0]), "--tasks", str(files[1]))
+    dev.until("is ready")
+    told = json.loads((dev.data / "worker-1" / "told.json").read_text())
+    assert told["TASKYARD_TASKS"] == f"{files[0]},{files[1]}"
+    dev.end()
+
+
+def test_a_file_of_handlers_whose_name_would_be_two_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (file := tmp_path / "a,b.py").touch()
+    shown = cli("dev", "--data", str(tmp_path / "d"), "--tasks", str(file))
+    assert shown.exit_code == Exit.USAGE
+    assert "comma" in shown.stderr
+
+
+@pytest.mark.parametrize("who", ["worker-1", "scheduler"])
+def test_who_is_frozen_stops_too(start: Start, who: str) -> None:
+    dev = start("--workers", "1")
+    dev.until("is ready")
+    psutil.Process(int((dev.data / f"{who}.pid").read_text())).suspend()
+    assert dev.end() == 0
+    assert not any("waiting for" in line for line in dev.lines)
 
 
 def test_a_scheduler_that_dies_ends_it_all(start: Start) -> None:
@@ -480,7 +531,7 @@ async def test_a_wait_in_vain_ends_with_a_word(tmp_path: Path, monkeypatch: pyte
     lock = hold(tmp_path / "worker-1" / "workers" / "1" / "lock")
     said: list[str] = []
     with Place(tmp_path) as place:
-        running = supervisor.Supervisor(place, Plan(1, "", None, 0, 0), {}, lambda name, line: None, said.append)
+        running = supervisor.Supervisor(place, Plan(1, (), None, 0, 0), {}, lambda name, line: None, said.append)
         await running._gone(earlier_worker(tmp_path, 1))
     assert said[1] == (
         "worker-1 starts although the earlier one (process unknown) still runs after 25 s; "
@@ -505,10 +556,7 @@ def test_who_comes_while_it_stops_is_told_so(start: Start, tmp_path: Path) -> No
 def test_it_says_itself_that_it_stops(start: Start) -> None:
     dev = start("--workers", "1")
     dev.until("is ready")
-    worker = psutil.Process(int((dev.data / "worker-1" / "pid").read_text()))
-    worker.suspend()
     dev.process.send_signal(signal.SIGINT)
     dev.until("stopping")
     assert (dev.data / "dev.lock").read_text().split()[1:] == ["40"]
-    worker.resume()
     assert dev.wait() == 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ from scripted_faults import Fault
 from typer.testing import CliRunner
 
 import taskyard_client as ty
+from taskyard.v1 import tasks_pb2
 from taskyard_cli import fleet_commands, services
 from taskyard_cli.connection import find_target
 from taskyard_cli.exits import CliError, Exit, exit_of
+from taskyard_cli.guard import tell
 from taskyard_cli.main import build
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -140,6 +145,7 @@ def test_an_empty_value_is_refused_everywhere(arguments: tuple[str, ...], at: Cl
         assert served.wire.named("CancelTask")[0].reason == ""  # none is given: that is what it says
         return
     assert shown.exit_code in {Exit.USAGE, Exit.REFUSED}
+    assert "is empty" in shown.stderr or "''" in shown.stderr or '""' in shown.stderr
     assert served.wire.calls == []
 
 
@@ -156,6 +162,15 @@ def test_the_walk_over_all_values_finds_them() -> None:
 
 HALF = r'{"a": "\ud800"}'
 DEEP = '{"a": ' + "[" * 5000 + "]" * 5000 + "}"
+
+
+@pytest.mark.parametrize("option", [("submit", "x", "-i"), ("run", "x", "--inputs"), ("submit", "x", "-p")])
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_input_that_is_empty_is_called_so(option: tuple[str, ...], text: str, at: Cli, tmp_path: Path) -> None:
+    assert "is empty (a shell variable that is not set?)" in at(*option, text).stderr
+    (file := tmp_path / "empty").touch()
+    if option[-1] != "-p":
+        assert f"{file} is empty; a JSON object goes there" in at(*option, f"@{file}").stderr
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "5", '{"a": NaN}', '{"a":1,"a":2}', "@/no/such/file", HALF, DEEP])
@@ -197,6 +212,67 @@ def test_a_fault_of_the_program_is_one_sentence_and_a_file(at: Cli, monkeypatch:
     assert "RuntimeError: inside" in details.read_text()
     assert details.stat().st_mode & 0o077 == 0
     details.unlink()
+
+
+WRITTEN = [
+    ("tasks",), ("tasks", "-o", "json"), ("task", "show", "x"), ("logs", "x"), ("logs", "-f", "x", "-o", "json"),
+    ("runs",), ("workers", "-o", "json"), ("explain", "x"), ("status",), ("cancel", "x"), ("workflow", "schema"),
+    ("--help",), ("--version",), ("tasks", "--help"), ("submit", "sleep"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WRITTEN, ids=" ".join)
+def test_what_cannot_be_printed_is_said(command: tuple[str, ...], served: Served) -> None:
+    """All that prints: tables, JSON, logs, help."""
+    model = served.model
+    model.tasks["x"] = tasks_pb2.TaskInstance(task_id="x", status=tasks_pb2.TaskStatus.TASK_STATUS_RUNNING)
+    model.logs["x"] = [tasks_pb2.StoredLogLine(attempt=1, content=tasks_pb2.LogLine(text="a line"))]
+    environ = os.environ | {"TASKYARD_ADDRESS": served.server.address, "TASKYARD_TOKEN": "t"}
+    with open("/dev/full", "w") as nowhere:
+        done = subprocess.run(
+            [sys.executable, "-m", "taskyard_cli", *command],
+            env=environ, stdout=nowhere, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    last = done.stderr.splitlines()[-1]
+    assert last == (
+        "error: the output cannot be written: No space left on device; send it elsewhere, or make room where it goes"
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == Exit.NOT_WRITTEN
+
+
+def full(path: str | None) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (full("/d/cli.json"), "/d/cli.json cannot be written: No space left on device; make room there and try again"),
+        (ExceptionGroup("a", [full("/d/x")]), "/d/x cannot be written: No space"),
+        (ExceptionGroup("a", [ValueError(), ExceptionGroup("b", [full("/d/x")])]), "/d/x cannot be written: No space"),
+        (ExceptionGroup("a", [ty.NotFound("there is no task x")]), "there is no task x"),
+        (ExceptionGroup("a", [KeyError("inside")]), "KeyError: a fault of this program; the details are in"),
+    ],
+)
+def test_what_went_wrong_together_is_told_as_one(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tell(error)
+    assert capsys.readouterr().err.startswith(f"error: {said}")
+
+
+def test_a_fault_whose_details_cannot_be_kept_is_said_all_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/directory")
+    assert tell(RuntimeError("inside")) == Exit.UNEXPECTED
+    assert capsys.readouterr().err == (
+        "error: RuntimeError: a fault of this program; it says 'inside', and the details cannot be kept "
+        "(No such file or directory)\n"
+    )
 
 
 def test_ctrl_c_is_130(at: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,23 @@ WORDS = "`{}` is none of the words that go here; "
 BROKEN = {
     step("priorty: 3"): "4:5: steps.a.priorty: `priorty` is not known here; did you mean `priority`?",
     step("task_type: x"): "4:5: steps.a.task_type: `task_type` is not known here; did you mean `type`?",
+    step("resources: {cpus: 2}"): (
+        "4:17: steps.a.resources.cpus: `cpus` is not known here; write `cpu_millis: 2000` (thousandths of a core)"
+    ),
+    step("resources: {cpu: 0.5}"): (
+        "4:17: steps.a.resources.cpu: `cpu` is not known here; write `cpu_millis: 500` (thousandths of a core)"
+    ),
+    step("resources: {cores: many}"): (
+        "4:17: steps.a.resources.cores: `cores` is not known here; write `cpu_millis` (thousandths of a core)"
+    ),
+    step("resources: {memory_gb: 2}"): (
+        "4:17: steps.a.resources.memory_gb: `memory_gb` is not known here; write `memory_mb: 2048` (MiB)"
+    ),
+    step("resources: {gpu: 1}"): ("4:17: steps.a.resources.gpu: `gpu` is not known here; write `gpus: 1` (whole GPUs)"),
+    step("timeouts: {run: 30s}"): ("4:16: steps.a.timeouts.run: `run` is not known here; did you mean `run_timeout`?"),
+    step("retry: {attempts: 3}"): (
+        "4:13: steps.a.retry.attempts: `attempts` is not known here; did you mean `max_attempts`?"
+    ),
     step("priority: 11"): "4:5: steps.a.priority: 11 is not from 1 to 10",
     step("priority: high"): "4:5: steps.a.priority: high is a text; a whole number goes here",
     step("priority: 1.5"): "4:5: steps.a.priority: 1.5 is a number; a whole number goes here",

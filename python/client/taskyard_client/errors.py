@@ -6,6 +6,7 @@ Not for how often a call is repeated (calls.py); only for what is said in the en
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,6 +26,9 @@ class Violation:
 
     field: str
     description: str
+
+
+_JSON_FIELD = re.compile(r"\b(inputs?|output|default)_json\b")
 
 
 class TaskyardError(Exception):
@@ -68,9 +72,14 @@ class InvalidInput(TaskyardError):
         facts: Mapping[str, str] | None = None,
     ) -> None:
         self.violations = list(violations)
-        shown = "; ".join(f"{each.field}: {each.description}" for each in self.violations[:3])
+        shown = "; ".join(f"{_spoken(each.field)}: {each.description.rstrip('.')}" for each in self.violations[:3])
         more = len(self.violations) - 3
         super().__init__((shown or message) + (f" (and {more} more)" if more > 0 else ""), reason=reason, facts=facts)
+
+
+def _spoken(field: str) -> str:
+    """Returns a field by the name that people give it: that it travels as JSON is not their business."""
+    return _JSON_FIELD.sub(r"\1", field)
 
 
 class RequestIdReused(InvalidInput):

@@ -14,7 +14,7 @@ from scripted_server import ScriptedServer, TaskStatus
 
 import taskyard_client as ty
 from taskyard.v1 import fleet_pb2, tasks_pb2
-from taskyard_client import AsyncClient, new_run, new_task
+from taskyard_client import AsyncClient, InvalidInput, Violation, new_run, new_task
 
 
 async def test_submit_wait_result() -> None:
@@ -425,3 +425,19 @@ async def test_a_closed_client_says_so() -> None:
             await client.submit("x")
         with pytest.raises(ty.ClientClosed):
             await client.cluster_status()
+
+
+@pytest.mark.parametrize(
+    ("violations", "says"),
+    [
+        ([("inputs_json.x", "is missing.")], "inputs.x: is missing"),
+        ([("runs[0].inputs_json['a b']", "is missing.")], "runs[0].inputs['a b']: is missing"),
+        ([("input_json", "is bad. Did you mean `b`?"), ("priority", "is 11")],
+         "input: is bad. Did you mean `b`?; priority: is 11"),
+        ([("params.input_jsons", "is bad")], "params.input_jsons: is bad"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_in_the_words_of_who_gave_it(violations: list[tuple[str, str]], says: str) -> None:
+    error = InvalidInput("refused", [Violation(*each) for each in violations])
+    assert str(error) == says
+    assert [each.field for each in error.violations] == [field for field, _ in violations]

@@ -180,7 +180,7 @@ def test_the_words_hold_the_facts() -> None:
     assert busy.message == "1 matching worker takes no more now: 1 of 1 slots are in use"
     lab, id = in_a_pause()
     pause = (lab.engine.explain(id, lab.now) or [])[0]
-    assert pause.message == "attempt 1 failed (HANDLER_ERROR); the next one is due in 9000 ms"
+    assert pause.message == "attempt 1 failed (HANDLER_ERROR); the next one is due in 9 s"
     lab, id = nobody_matches()
     assert "'zone=b'" in (lab.engine.explain(id, lab.now) or [])[0].message
 

@@ -70,6 +70,7 @@ each time while the event loop is busy."""
 OWNER_ONLY = 0o077
 """The umask: what people's tasks carry is in the database and its log, which SQLite makes for everyone to read."""
 EXIT_SETTINGS = 64
+EXIT_CANNOT_LISTEN = 68
 EXIT_CANNOT_START = 69
 EXIT_FAULT = 70
 
@@ -77,7 +78,7 @@ EXIT_FAULT = 70
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Runs a scheduler; returns the exit code.
 
-    0 stopped as told; 64 bad settings or arguments; 69 could not start, or not go on; 70 a defect.
+    0 stopped as told; 64 bad settings or arguments; 68 cannot listen; 69 could not start, or not go on; 70 a defect.
     """
     try:
         _parser().parse_args([] if argv is None else argv)
@@ -132,7 +133,7 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
         return await _serve(settings, verifier, store, name, log)
     except (CannotListen, StoreError, LogStoreError, OSError) as error:
         log.error("cannot go on", error=str(error))
-        return EXIT_CANNOT_START
+        return EXIT_CANNOT_LISTEN if isinstance(error, CannotListen) else EXIT_CANNOT_START
     except LoopFailed as error:
         known = isinstance(error.__cause__, StoreError | LogStoreError | OSError)
         log.error("cannot go on", error=str(error), exc_info=None if known else error.__cause__)
@@ -256,7 +257,7 @@ def announce(settings: SchedulerSettings, name: str, grpc_port: int, http_port: 
         "http_address": f"{host}:{http_port}",
         "pid": os.getpid(),
     }
-    log.info("listening", **told)
+    log.info("listening", **told, bound_to="all addresses" if host != settings.bind else host)
     path = settings.folder() / "scheduler.json"
     part = path.with_suffix(".part")
     part.write_text(json.dumps(told))

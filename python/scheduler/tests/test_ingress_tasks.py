@@ -118,7 +118,7 @@ RULES: list[tuple[str, Callable[[tasks_pb2.TaskSubmission], object], str]] = [
     ("retry.factor", lambda i: setattr(i.retry, "factor", float("nan")), "nan"),
     ("retry.jitter", lambda i: setattr(i.retry, "jitter", 1.1), "0 to 1"),
     ("retry.first_delay", lambda i: i.retry.first_delay.CopyFrom(ms(86_400_001)), "1 day"),
-    ("retry.max_delay", lambda i: i.retry.max_delay.CopyFrom(ms(999)), "first_delay (1000 ms)"),
+    ("retry.max_delay", lambda i: i.retry.max_delay.CopyFrom(ms(999)), "first_delay (1 s)"),
     ("resources.cpu_millis", lambda i: setattr(i.resources, "cpu_millis", -1), "0 to 1,000,000"),
     ("resources.memory_mb", lambda i: setattr(i.resources, "memory_mb", 100_000_001), "100,000,000"),
     ("resources.gpus", lambda i: setattr(i.resources, "gpus", 1_001), "1,000"),

@@ -135,7 +135,7 @@ class Child:
         What it leaves in its group is killed; what was asked to end is waited for, until it is gone or killed.
         """
         code = await self._exit.wait()
-        while self._asked and not self._killed and group_lives(self.group):
+        while self._asked and not self._killed and group_lives(self.group):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(LOOK_S)
         self.kill()
         return code

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from isolated_tasks import CLEANER
-from process_watch import alive, gone, number_in
+from process_watch import alive, gone, number_in, read_number
 from test_worker_processes import cancel, real_worker
 from worker_fakes import Bench, FakeStream, assignment, status
 
@@ -61,8 +61,8 @@ async def clean(stream: FakeStream, file: Path, wanted: str) -> None:
     began = time.monotonic()
     result = await stream.result("a")
     assert status(result) == wanted
-    assert file.with_suffix(".clean").exists()
-    assert not alive(int(file.read_text()))
+    assert read_number(file.with_suffix(".clean")) == 1
+    assert not alive(read_number(file) or 0)
     assert time.monotonic() - began < 9, "it waited for the end of the grace although nothing was left"
 
 
@@ -143,8 +143,8 @@ def test_a_dead_process_that_nobody_has_buried_keeps_no_group_alive() -> None:
 
 async def test_a_group_lives_as_long_as_one_of_it(tmp_path: Path) -> None:
     line = f"sleep 600 & echo $! > {tmp_path}/pid"
-    leader = subprocess.Popen(["/bin/sh", "-c", line], start_new_session=True)
-    await asyncio.to_thread(leader.wait)
+    leader = await asyncio.create_subprocess_exec("/bin/sh", "-c", line, start_new_session=True)
+    await leader.wait()
     assert processes.group_lives(leader.pid)
     os.killpg(leader.pid, signal.SIGKILL)
     await gone(await number_in(tmp_path / "pid"), 5)

@@ -41,7 +41,7 @@ class Fleet:
     def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
         self._place = place
         self._environ = environ
-        self._plan = Plan(len(WORKERS), HANDLERS, CONCURRENCY, 0, 0)
+        self._plan = Plan(len(WORKERS), (HANDLERS,), CONCURRENCY, 0, 0)
         self._group = asyncio.TaskGroup()
         self._children: dict[str, Child] = {}
         self._wanted: set[str] = set()

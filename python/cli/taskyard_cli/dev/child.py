@@ -120,9 +120,10 @@ class Child:
             self._losing = False
 
     def terminate(self) -> None:
-        """Asks it to stop. Harmless when it has ended."""
+        """Asks it to stop, also when it is frozen and could not obey. Harmless when it has ended."""
         if self._process is not None and self.runs:
             self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kills it and its process group. Harmless when it has ended."""

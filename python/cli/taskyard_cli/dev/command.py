@@ -23,7 +23,10 @@ from taskyard_cli.values import not_empty
 
 def dev(
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, max=64, help="How many workers.")] = 1,
-    tasks: Annotated[str | None, typer.Option(callback=not_empty, help="Python file with your handlers.")] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(callback=not_empty, help="Python file with your handlers; may be repeated.", metavar="FILE"),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(callback=not_empty, help="Data directory. Else $TASKYARD_DATA, else ~/.local/share/taskyard."),
@@ -43,11 +46,11 @@ def dev(
     for_workers = {
         "--tasks": tasks, "--concurrency": concurrency, "--cpus": cpus, "--memory-mb": memory_mb, "--gpus": gpus,
     }  # fmt: skip
-    useless = next((option for option, given in for_workers.items() if given is not None), None)
+    useless = next((option for option, given in for_workers.items() if given is not None and given != []), None)
     if workers == 0 and useless:
         raise CliError(f"{useless} is for workers, and --workers 0 starts none; leave one of the two out", Exit.USAGE)
     plan = Plan(
-        workers, tasks_file(tasks) if tasks else "", concurrency, port, http_port,
+        workers, tuple(tasks_file(each) for each in tasks or ()), concurrency, port, http_port,
         cpus=cpus, memory_mb=memory_mb, gpus=gpus,
     )  # fmt: skip
     require("scheduler", "worker")  # what is missing is said before anything starts

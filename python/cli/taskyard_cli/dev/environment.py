@@ -21,7 +21,7 @@ class Plan:
 
     Attributes:
         workers: How many.
-        tasks: File of handlers, absolute; empty: the built-in ones only.
+        tasks: Files of handlers, absolute, or modules; none: the built-in ones only.
         concurrency: Tasks that one worker runs at once; None: its default.
         grpc_port: The scheduler's. 0: a free one.
         http_port: The scheduler's. 0: a free one.
@@ -31,7 +31,7 @@ class Plan:
     """
 
     workers: int
-    tasks: str
+    tasks: tuple[str, ...]
     concurrency: int | None
     grpc_port: int
     http_port: int
@@ -66,7 +66,7 @@ def worker_environment(
         "TASKYARD_HTTP_PORT": "0",
     }
     if plan.tasks:
-        own["TASKYARD_TASKS"] = plan.tasks
+        own["TASKYARD_TASKS"] = ",".join(plan.tasks)
     given = {
         "TASKYARD_CONCURRENCY": plan.concurrency,
         "TASKYARD_CPUS": plan.cpus,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from taskyard_cli.directory import LEFT_BY_DEV, SECRET_FILE
-from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.exits import CliError, Exit, exit_of
 from taskyard_cli.token_command import Role, sign
 
 LIFETIME_S = 365 * 86_400
@@ -41,7 +41,7 @@ class Place:
             self._release()
             raise CliError(
                 f"the data directory {self.path} cannot be used: {error.strerror}; give another with --data",
-                Exit.REFUSED,
+                exit_of(error) or Exit.REFUSED,
             ) from None
         except CliError:
             self._release()
@@ -120,7 +120,11 @@ def _write_private(path: Path, text: str) -> None:
 
     Raises:
         FileExistsError: There is one already.
+        OSError: It cannot be written; it has the file's name.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None

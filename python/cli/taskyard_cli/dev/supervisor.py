@@ -36,6 +36,9 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 
 STEADY_S = 60.0
 
+CANNOT_LISTEN = 68
+"""Exit code of a scheduler whose port is taken."""
+
 FINAL = {
     2: "its settings or its handlers are wrong", 71: "another worker has its id",
     72: "the scheduler does not accept it", 73: "its token is refused", 74: "its data directory cannot be used",
@@ -191,7 +194,7 @@ class Supervisor:
     async def _watch_scheduler(self, child: Child) -> None:
         code = await child.ended()
         if not self._stop.is_set():
-            hint = "; a port may be taken: --port 0 and --http-port 0 take free ones" if code == 69 else ""
+            hint = "; --port 0 and --http-port 0 take free ports" if code == CANNOT_LISTEN else ""
             self._fail(f"the scheduler ended ({_how(code)}); its last lines are above{hint}")
 
     async def _keep(self, child: Child, earlier: Earlier) -> None:

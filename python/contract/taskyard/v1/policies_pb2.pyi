@@ -84,7 +84,7 @@ class RetryPolicy(_message.Message):
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest delay. Default: 60 s. Range: 0 to 1 day."""
+        """Longest delay. Default: 60 s, or first_delay where that is longer. Range: 0 to 1 day."""
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from taskyard_core.records import (
     Instance,
 )
 from taskyard_core.retry import FailureKind, next_retry
+from taskyard_core.spans import span
 
 INTERRUPTED = 11
 REJECTED = 12
@@ -103,7 +104,9 @@ def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) 
         else:
             never_started(c, instance, why)
     elif status == TIMEOUT:
-        failure(c, instance, FailureKind.TIMEOUT, told.error_message or f"ran longer than {instance.policy.run_ms} ms")
+        failure(
+            c, instance, FailureKind.TIMEOUT, told.error_message or f"ran longer than {span(instance.policy.run_ms)}"
+        )
     elif status == CANCELLED:
         failure(c, instance, FailureKind.HANDLER_ERROR, told.error_message or "the handler cancelled itself")
     else:

@@ -9,6 +9,7 @@ from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.fleet import Worker, parse_selector
 from taskyard_core.ready import ReadyQueue
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, Instance, Policy, RunState
+from taskyard_core.spans import span
 from taskyard_core.transitions import WorkerState
 
 
@@ -28,7 +29,7 @@ def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
         return [
             WaitReason(
                 "RETRY_DELAY",
-                f"attempt {instance.attempt} failed ({instance.error_kind}); the next one is due in {left} ms",
+                f"attempt {instance.attempt} failed ({instance.error_kind}); the next one is due in {span(left)}",
                 {"wait_ms": str(left), "attempt": str(instance.attempt), "error_kind": instance.error_kind},
             )
         ]
@@ -51,15 +52,15 @@ def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
             )
     elif instance.fencing:
         left = max(0, instance.lease_until - c.now)
-        message = f"it is exclusive and may still be alive on {instance.worker_id}: its lease ends in {left} ms"
+        message = f"it is exclusive and may still be alive on {instance.worker_id}: its lease ends in {span(left)}"
         reasons.append(WaitReason("LEASE_PENDING", message, {**facts, "wait_ms": str(left)}))
     elif instance.state == ASSIGNED:
         reasons.append(
             WaitReason("START_PENDING", f"sent to worker {instance.worker_id}, which has not started it yet", facts)
         )
     else:
-        seconds = (c.now - (instance.started_at or c.now)) / 1000
-        reasons.append(WaitReason("RUNNING", f"runs on worker {instance.worker_id} for {seconds:.1f} s", facts))
+        spent = span(c.now - (instance.started_at or c.now))
+        reasons.append(WaitReason("RUNNING", f"runs on worker {instance.worker_id} for {spent}", facts))
     reasons += _why_silent(c, instance, worker)
     return reasons
 
@@ -70,12 +71,14 @@ def _why_silent(c: Cluster, instance: Instance, worker: Worker | None) -> list[W
     left = max(0, instance.lease_until - c.now)
     facts = {"worker_id": instance.worker_id, "lease_ms": str(left)}
     if worker.state == WorkerState.EXPECTED:
-        message = f"this leader is new and worker {worker.id} has not reported to it yet; its lease ends in {left} ms"
+        message = (
+            f"this leader is new and worker {worker.id} has not reported to it yet; its lease ends in {span(left)}"
+        )
         return [WaitReason("TAKEOVER_GRACE", message, facts)]
     silent = c.now - worker.last_seen
     message = (
-        f"worker {worker.id} has no open stream and was last heard of {silent} ms ago; another attempt may start when"
-        f" its lease ends in {left} ms"
+        f"worker {worker.id} has no open stream and was last heard of {span(silent)} ago; another attempt may start"
+        f" when its lease ends in {span(left)}"
     )
     return [WaitReason("WORKER_SILENT", message, facts)]
 

@@ -11,6 +11,7 @@ from taskyard_core.engine.events import Refused, Retry
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.records import RUN_COLUMNS, Instance, Phase, Row, RunState, TaskState
 from taskyard_core.retry import FailureKind
+from taskyard_core.spans import span
 
 _STEP_STATES = {
     TaskState.SUCCESS: StepState.SUCCESS,
@@ -56,7 +57,7 @@ def _why_not_now(c: Cluster, instance: Instance) -> Refused | None:
         return Refused("NEVER_RAN", message)
     total = instance.policy.total_ms
     if total and c.now >= instance.created_at + total:
-        message = f"its total timeout of {total} ms since its submission has passed: submit it anew"
+        message = f"its total timeout of {span(total)} since its submission has passed: submit it anew"
         return Refused("TOTAL_TIMEOUT_PASSED", message)
     run = c.find_run(instance.run_id)
     if run is not None and run.state == RunState.CANCELLING:

@@ -7,6 +7,7 @@ from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.effects import Batch
 from taskyard_core.fleet import LEASE, SILENCE
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
+from taskyard_core.spans import span
 
 
 def due(c: Cluster) -> None:
@@ -34,19 +35,19 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
     if policy.total_ms and c.now >= instance.created_at + policy.total_ms:
         if instance.state == CANCELLING:
             return
-        message = f"not done within {policy.total_ms} ms of its submission"
+        message = f"not done within {span(policy.total_ms)} of its submission"
         attempts.cancel(c, instance, message, attempts.TOTAL_TIMEOUT_KIND)
     elif instance.state == PENDING:
         attempts.to_queue(c, instance, keep_place=False)
     elif instance.state == QUEUED:
         if not policy.queued_ms or instance.queued_at is None or c.now < instance.queued_at + policy.queued_ms:
             return
-        message = f"no worker took it within {policy.queued_ms} ms"
+        message = f"no worker took it within {span(policy.queued_ms)}"
         attempts.cancel(c, instance, message, attempts.QUEUED_TIMEOUT_KIND)
     elif instance.state == ASSIGNED:
         _start_due(c, instance)
     elif instance.state == RUNNING:
-        message = f"ran longer than {policy.run_ms} ms and its worker did not stop it"
+        message = f"ran longer than {span(policy.run_ms)} and its worker did not stop it"
         attempts.cancel(c, instance, message, attempts.TIMEOUT_KIND)
 
 
@@ -56,7 +57,7 @@ def _start_due(c: Cluster, instance: Instance) -> None:
         c.timers.arm(instance.id, c.now + instance.policy.start_ms)  # it has not left yet, so nobody is late
         return
     c.order_stop(instance, "fenced")
-    why = f"worker {instance.worker_id} did not start it within {instance.policy.start_ms} ms"
+    why = f"worker {instance.worker_id} did not start it within {span(instance.policy.start_ms)}"
     if instance.policy.exclusive and c.now < instance.lease_until:
         instance.fencing = True
         return

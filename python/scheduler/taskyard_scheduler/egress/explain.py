@@ -8,6 +8,7 @@ from typing import Any
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.explain import WaitReason, asked
 from taskyard_core.records import INSTANCE_COLUMNS, Policy, Row, TaskState
+from taskyard_core.spans import span
 
 
 def explain_live(state: int, reasons: Sequence[WaitReason], policy: Policy) -> pb.ExplainTaskResponse:
@@ -46,7 +47,7 @@ def _how(value: dict[str, Any]) -> str:
     attempt, worker = value["attempt"], value["worker_id"]
     where = f" in attempt {attempt} on worker {worker}" if attempt else ""
     if state == TaskState.SUCCESS:
-        return f"The task ended well{where}, after {value['duration_ms']} ms."
+        return f"The task ended well{where}, after {span(value['duration_ms'])}."
     error = ": ".join(str(part) for part in (value["error_kind"], value["error_message"]) if part)
     told = f": {error}" if error else ""
     if state == TaskState.SKIPPED:
@@ -55,6 +56,6 @@ def _how(value: dict[str, Any]) -> str:
         reason = f": {value['cancel_reason']}" if value["cancel_reason"] else ""
         return f"The task was cancelled{where}{reason}."
     verb = "timed out" if state == TaskState.TIMEOUT else "failed"
-    spent = f", after {value['duration_ms']} ms" if value["duration_ms"] else ""
+    spent = f", after {span(value['duration_ms'])}" if value["duration_ms"] else ""
     retries = f"{value['retries']} {'retry' if value['retries'] == 1 else 'retries'}"
     return f"The task {verb}{where}{spent}, with {retries} spent{told}."

@@ -16,6 +16,7 @@ from taskyard_core.policy_codec import dump_policy
 from taskyard_core.records import Policy
 from taskyard_core.retry import RetryPolicy
 from taskyard_core.selectors import Selector, SelectorError, check_label
+from taskyard_core.spans import span
 from taskyard_core.violations import Violation, cut
 from taskyard_scheduler.ingress.findings import outside
 
@@ -152,7 +153,9 @@ def _read_retry(message: pb.RetryPolicy, found: list[Violation]) -> RetryPolicy:
         max_ms = _milliseconds(message.max_delay, "retry.max_delay", 0, DAY_MS, found)
         if max_ms < first_ms:
             way = "raise it, lower the first delay, or leave it out"
-            found.append(Violation("retry.max_delay", f"{max_ms} ms is less than first_delay ({first_ms} ms); {way}"))
+            found.append(
+                Violation("retry.max_delay", f"{span(max_ms)} is less than first_delay ({span(first_ms)}); {way}")
+            )
     return RetryPolicy(attempts, first_ms, factor, max(max_ms, first_ms), jitter)
 
 
