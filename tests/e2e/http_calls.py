@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -10,10 +11,12 @@ import httpx
 from google.protobuf import descriptor_pool, json_format
 from google.protobuf.message import Message
 
-from taskyard.v1 import fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding, bindings_of, methods_of
+from taskyard_service.gateway.openapi.comments import contract_files
 
-FILES = (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2)
+FILES = [
+    importlib.import_module(file.name.removesuffix(".proto").replace("/", ".") + "_pb2") for file in contract_files()
+]
 SERVICES = [service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
 BINDINGS = bindings_of(methods_of(SERVICES, descriptor_pool.Default()))
 UNARY = {binding.method.descriptor.name: binding for binding in BINDINGS if not binding.method.streams}

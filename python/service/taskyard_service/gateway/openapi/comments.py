@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -23,11 +23,16 @@ _CHILDREN = {
 }
 
 
-def contract_comments() -> Comments:
-    """Returns the comments of the contract."""
+def contract_files() -> Sequence[descriptor_pb2.FileDescriptorProto]:
+    """Returns the files of the contract with their source info."""
     package, name = IMAGE
     content = (resources.files(package) / name).read_bytes()
-    return comments_of(descriptor_pb2.FileDescriptorSet.FromString(content).file)
+    return descriptor_pb2.FileDescriptorSet.FromString(content).file
+
+
+def contract_comments() -> Comments:
+    """Returns the comments of the contract."""
+    return comments_of(contract_files())
 
 
 def comments_of(files: Iterable[descriptor_pb2.FileDescriptorProto]) -> Comments:
