@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import httpx
@@ -14,7 +15,8 @@ from e2e.http_calls import BINDINGS
 from e2e.site import Site
 from taskyard_service.identity import Role
 
-EXAMPLES = 6
+EXAMPLES = int(os.environ.get("EXAMPLES", "6"))
+"""Requests of each kind for each call; more of them on demand."""
 
 
 @pytest.fixture(scope="module")

@@ -136,6 +136,17 @@ async def test_bodies(http: httpx.AsyncClient, body: str, fields: set[str] | Non
         assert violations(answer).keys() == fields
 
 
+async def test_what_is_wanted_is_said_with_the_way_out(http: httpx.AsyncClient) -> None:
+    body = {"thing": {"labels": {"seconds": 1}, "color": "RED", "age": "5", "byNumber": {"x": {}}, "name": True}}
+    assert violations(await http.post("/api/v1/things/register", json=body)) == {
+        'thing.labels["seconds"]': '1: text is wanted, as in "1"',
+        "thing.color": '"RED": one of COLOR_UNSPECIFIED, COLOR_RED, COLOR_BLUE is wanted; did you mean COLOR_RED?',
+        "thing.age": '"5": seconds as text, such as "1.5s", is wanted',
+        'thing.by_number["x"]': '"x": as its name, an integer from -2147483648 to 2147483647 is wanted',
+        "thing.name": 'true: text is wanted, as in "true"',
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -167,13 +167,14 @@ async def test_a_route_that_fails_is_logged_once_and_says_nothing_inside(
     ],
 )
 async def test_senseless_and_oversized_requests_get_their_answer(
-    served: Served, request_bytes: bytes, status: bytes
+    served: Served, request_bytes: bytes, status: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await served.raw(request_bytes)
     assert answer.split(b" ")[1] == status
     if status != b"200":
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == 3
     assert (await served.raw(HEALTHY)).endswith(b'{"status": "ok"}\n')
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(

@@ -162,3 +162,17 @@ async def test_there_is_a_limit_to_streams(served: Doors, monkeypatch: pytest.Mo
         assert refused.headers["retry-after"] == "5"
         assert (await http.get("/api/v1/things/x")).status_code == 200
     await served.servicer.closed.wait()
+
+
+async def test_nonsense_behind_a_request_ends_the_stream_and_writes_nothing_into_it(served: Doors) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.http.port)
+    head = f"GET {WATCH}?filter=long HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer()['authorization']}\r\n\r\n"
+    writer.write(head.encode())
+    await reader.readuntil(b"id: 3\n")
+    writer.write(b"nonsense\r\n\r\n")
+    await asyncio.wait_for(served.servicer.closed.wait(), 5)
+    try:
+        assert b"HTTP/1.1" not in await asyncio.wait_for(reader.read(), 10)
+    except ConnectionError:
+        pass
+    writer.close()

@@ -22,6 +22,12 @@ from taskyard_service.status import VIOLATION_LIMIT
 SHOWN_LIMIT = 60
 """Characters of a value in a violation's sentence."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_SAMPLES: dict[int, object] = {
+    FieldDescriptor.CPPTYPE_STRING: "",
+    FieldDescriptor.CPPTYPE_BOOL: False,
+    FieldDescriptor.CPPTYPE_MESSAGE: {},
+}
+"""Values that suit a field of a kind; numbers and enums: 0."""
 REFUSALS = (json_format.ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
 """What the library raises for documents that do not fit; some of it is not meant to be seen."""
 
@@ -45,11 +51,16 @@ def shown(value: object) -> str:
 
 def near(name: str, names: list[str]) -> str:
     """Returns the hint for a name that is not known."""
-    found = difflib.get_close_matches(name[:100], names, n=1)
-    if found:
-        return f"did you mean {found[0]}?"
+    if found := _nearest(name, names):
+        return f"did you mean {found}?"
     listed = ", ".join(names[:NAMES_LIMIT]) + (", …" if len(names) > NAMES_LIMIT else "")
     return f"there is {listed}" if names else "there is none"
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Returns the name that was meant, perhaps without its prefix, as in `FAILED`; empty when none is like it."""
+    whole = [known for known in names if known.lower().endswith(f"_{name[:100].lower()}")]
+    return next(iter(whole or difflib.get_close_matches(name[:100], names, n=1)), "")
 
 
 def _message(value: object, descriptor: Descriptor, path: str, found: list[FieldViolation]) -> None:
@@ -97,25 +108,31 @@ def _map(value: object, field: FieldDescriptor, path: str, found: list[FieldViol
     for key, each in value.items():
         at = f"{path}[{json.dumps(key, ensure_ascii=False)}]"
         own_fields = value_field.message_type is not None and not has_own_form(value_field.message_type)
-        if own_fields and not _fits({field.name: {key: {}}}, field):
+        if not _fits({field.name: {key: _SAMPLES.get(value_field.cpp_type, 0)}}, field):
             found.append(FieldViolation(at, f"{shown(key)}: as its name, {wanted(key_field)} is wanted"))
         elif own_fields:
             _message(each, message_of(value_field), at, found)
         elif not _fits({field.name: {key: each}}, field):
-            said = f"{shown(each)}: {wanted(value_field)} is wanted, its name {wanted(key_field)}"
-            found.append(FieldViolation(at, said))
+            _say(each, value_field, at, found)
 
 
 def _one(value: object, field: FieldDescriptor, path: str, found: list[FieldViolation]) -> None:
     if field.message_type is not None and not has_own_form(field.message_type):
         _message(value, field.message_type, path, found)
     elif field.type == FieldDescriptor.TYPE_BYTES and not _is_base64(value):
-        found.append(FieldViolation(path, f"{shown(value)}: {wanted(field)} is wanted"))
+        _say(value, field, path, found)
     elif not _fits({field.name: [value] if field.is_repeated else value}, field):
-        hint = ""
-        if field.enum_type is not None and isinstance(value, str):
-            hint = f"; {near(value, [known.name for known in field.enum_type.values])}"
-        found.append(FieldViolation(path, f"{shown(value)}: {wanted(field)} is wanted{hint}"))
+        _say(value, field, path, found)
+
+
+def _say(value: object, field: FieldDescriptor, path: str, found: list[FieldViolation]) -> None:
+    hint = ""
+    if field.enum_type is not None and isinstance(value, str):
+        meant = _nearest(value, [known.name for known in field.enum_type.values])
+        hint = f"; did you mean {meant}?" if meant else ""
+    if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, int | float):
+        hint = f', as in "{shown(value)}"'
+    found.append(FieldViolation(path, f"{shown(value)}: {wanted(field)} is wanted{hint}"))
 
 
 def _is_base64(value: object) -> bool:

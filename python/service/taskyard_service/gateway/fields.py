@@ -16,9 +16,9 @@ _INTEGERS = {
     **dict.fromkeys((FieldDescriptor.CPPTYPE_UINT64,), (0, 2**64 - 1)),
 }
 _WELL_KNOWN = {
-    "google.protobuf.Timestamp": 'a time such as "2026-01-31T12:00:00Z"',
-    "google.protobuf.Duration": 'a number of seconds as text, such as "1.5s"',
-    "google.protobuf.FieldMask": 'names of fields as text, such as "name,labels"',
+    "google.protobuf.Timestamp": 'a time as text, such as "2026-01-31T12:00:00Z",',
+    "google.protobuf.Duration": 'seconds as text, such as "1.5s",',
+    "google.protobuf.FieldMask": 'names of fields as text, such as "name,labels",',
     "google.protobuf.Struct": "an object",
     "google.protobuf.ListValue": "a list",
     "google.protobuf.Any": 'an object with "@type"',

@@ -17,6 +17,7 @@ from taskyard_service.errors import FieldViolation, InvalidArgument, ServiceErro
 from taskyard_service.gateway.printing import message_json
 from taskyard_service.status import to_proto
 
+LOGGER = "taskyard.http"
 SPOKEN = ("1.0", "1.1")
 HEAD_LIMIT_BYTES = 64 * 1024
 CONNECTION_LIMIT = 1_024
@@ -59,7 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, bounds: Bounds, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.logger = logging.getLogger("taskyard.http")
+        self.logger = logging.getLogger(LOGGER)
         self.access_log = False
         self.timeout_keep_alive = bounds.keep_alive_s  # type: ignore[assignment]  # whole seconds are not needed
         self._bounds = bounds
@@ -171,6 +172,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answers without the application, and closes when the peer has had time to read it."""
         self._refused = True
         self._no_deadline()
+        cycle = cast(Any, self.cycle)
+        if cycle is not None and not cycle.response_complete:  # the application has nobody to answer any more
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.abort()
+                return
         status = error.http_status or code
         body = message_json(to_proto(error)) + b"\n"
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)

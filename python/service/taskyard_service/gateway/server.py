@@ -6,6 +6,7 @@ Not uvicorn's server: that takes the process' signals for itself and ends the pr
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
@@ -15,7 +16,7 @@ import uvicorn
 from structlog.typing import FilteringBoundLogger
 from uvicorn.server import ServerState
 
-from taskyard_service.gateway.protocol import BoundedProtocol, Bounds
+from taskyard_service.gateway.protocol import LOGGER, BoundedProtocol, Bounds
 from taskyard_service.lifecycle import end_tasks
 from taskyard_service.server import CannotListen, cannot_listen
 
@@ -72,6 +73,7 @@ class HttpServer:
             CannotListen: The address is taken or not ours.
         """
         self._config.load()
+        logging.getLogger(LOGGER).setLevel(logging.ERROR)  # what strangers send is no warning of ours
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(self._connection, self.host, self.port, backlog=BACKLOG)
