@@ -22,7 +22,7 @@ from taskyard.v1.tasks_pb2 import (
     TaskStatus,
 )
 from taskyard.v1.workers_pb2 import TaskAssignment, TaskProgress
-from taskyard_worker.errors import InvalidInput, TaskStopped
+from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
 from taskyard_worker.registry import Handler
 
 _decode = json.JSONDecoder().raw_decode
@@ -216,6 +216,16 @@ class Attempt:
         values.update(typed)
         return values
 
+    def is_flat(self, name: str) -> bool:
+        """Tell whether the input's value of this name is a flat parameter and no typed input."""
+        assignment = self.assignment
+        return name in assignment.params and not (assignment.input_json and name in read_object(assignment.input_json))
+
+    def flat_names(self) -> list[str]:
+        """Return the names of the input's values that are flat parameters. Raises InvalidInput."""
+        typed = read_object(self.assignment.input_json) if self.assignment.input_json else {}
+        return [name for name in self.assignment.params if name not in typed]
+
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log. From any thread."""
         self.host.write_log(self, "log", level, (text,))
@@ -230,6 +240,8 @@ class Attempt:
 
     async def store_checkpoint(self, text: str) -> None:
         """Return when the scheduler has committed the checkpoint."""
+        if self.stop_event is not None:
+            raise NonRetryable("ctx.checkpoint is for `async def` handlers; this one calls ctx.checkpoint_sync(value)")
         waiter: asyncio.Future[None] = self.host.loop.create_future()
         self._checkpoint(text, waiter)
         await waiter

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from taskyard_worker.context import AttemptPort, Context
 from taskyard_worker.errors import InvalidInput, RegistrationError
+from taskyard_worker.flat import reader_of
 
 
 class CallPort(AttemptPort, Protocol):
@@ -19,6 +20,10 @@ class CallPort(AttemptPort, Protocol):
 
     def input(self) -> dict[str, Any]:
         """Return the task's input: typed input over flat parameters. Raises InvalidInput."""
+        ...
+
+    def is_flat(self, name: str) -> bool:
+        """Tell whether the input's value of this name is a flat parameter, which is text, and no typed input."""
         ...
 
 
@@ -76,11 +81,12 @@ def whole_input(function: Function, context: str | None, *, in_order: bool) -> I
 
 
 def by_key(function: Function, context: str | None, keys: list[Parameter]) -> Invoke:
-    """Call a function with the input's values of its parameters' names."""
+    """Call a function with the input's values of its parameters' names; text of flat parameters as they say."""
     named = [key for key in keys if key.kind is not Parameter.VAR_KEYWORD]
     takes_rest = len(named) < len(keys)
     known = {key.name for key in named}
     required = [key.name for key in named if key.default is Parameter.empty]
+    readers = {key.name: reader for key in named if (reader := reader_of(key.annotation)) is not None}
 
     def invoke(attempt: CallPort) -> Any:
         values: Mapping[str, Any] = attempt.input()
@@ -88,6 +94,9 @@ def by_key(function: Function, context: str | None, keys: list[Parameter]) -> In
             if name not in values:
                 raise InvalidInput(f"the input lacks {name!r}, which the handler requires")
         arguments = {name: value for name, value in values.items() if takes_rest or name in known}
+        for name, read in readers.items():
+            if isinstance(arguments.get(name), str) and attempt.is_flat(name):
+                arguments[name] = read(name, arguments[name])
         if context is not None:
             arguments[context] = Context(attempt)
         return function(**arguments)

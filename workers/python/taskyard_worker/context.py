@@ -5,10 +5,12 @@ Not the attempt itself: a Context looks through an `AttemptPort`, in the worker 
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from taskyard_worker.errors import InvalidInput, TaskStopped
+from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
 
 MAX_CHECKPOINT_BYTES = 256 * 1024
 MAX_PROGRESS_CHARACTERS = 1000
@@ -183,7 +185,7 @@ class Context:
         if self._port.stopping:
             raise TaskStopped("the attempt was told to stop")
 
-    async def progress(self, percent: float | None = None, message: str = "") -> None:
+    def progress(self, percent: float | None = None, message: str = "") -> Coroutine[Any, Any, None]:
         """Tell how far the work is. When told faster than it can be sent, the newest wins.
 
         Args:
@@ -192,8 +194,10 @@ class Context:
 
         Raises:
             ValueError: `percent` is out of range.
+            NonRetryable: The handler is no `async def`: it calls `progress_sync`.
         """
-        self.progress_sync(percent, message)
+        needs_await("progress")
+        return self._progress(percent, message)
 
     def progress_sync(self, percent: float | None = None, message: str = "") -> None:
         """Do what `progress` does, from a thread."""
@@ -201,7 +205,7 @@ class Context:
             raise ValueError(f"progress is {percent!r}, but a percentage lies between 0 and 100")
         self._port.report_progress(percent, clean_text(message)[:MAX_PROGRESS_CHARACTERS])
 
-    async def checkpoint(self, value: Any) -> None:
+    def checkpoint(self, value: Any) -> Coroutine[Any, Any, None]:
         """Store state that the next attempt finds in `last_checkpoint`; return once the scheduler has committed it.
 
         Args:
@@ -209,8 +213,10 @@ class Context:
 
         Raises:
             InvalidInput: `value` is no JSON, or too large.
+            NonRetryable: The handler is no `async def`: it calls `checkpoint_sync`.
         """
-        await self._port.store_checkpoint(checkpoint_text(value))
+        needs_await("checkpoint")
+        return self._checkpoint(value)
 
     def checkpoint_sync(self, value: Any) -> None:
         """Do what `checkpoint` does, from a thread.
@@ -220,6 +226,22 @@ class Context:
             TaskStopped: The attempt was told to stop before the checkpoint was committed.
         """
         self._port.store_checkpoint_sync(checkpoint_text(value))
+
+    async def _progress(self, percent: float | None, message: str) -> None:
+        self.progress_sync(percent, message)
+
+    async def _checkpoint(self, value: Any) -> None:
+        await self._port.store_checkpoint(checkpoint_text(value))
+
+
+def needs_await(method: str) -> None:
+    """Raise NonRetryable where nothing could await: there the call would do nothing, without a word."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise NonRetryable(
+            f"ctx.{method} has to be awaited, which only an `async def` handler can: call ctx.{method}_sync(...) here"
+        ) from None
 
 
 def checkpoint_text(value: Any) -> str:

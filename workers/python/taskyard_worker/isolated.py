@@ -40,6 +40,7 @@ class IsolatedAttempt:
         self.worker_id: str = order["worker_id"]
         self.stored_checkpoint: str | None = order["checkpoint"]
         self._input: dict[str, Any] = order["input"]
+        self._flat = frozenset(order["flat"])
         self._connection = connection
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -61,6 +62,10 @@ class IsolatedAttempt:
     def input(self) -> dict[str, Any]:
         """Return the task's input."""
         return self._input
+
+    def is_flat(self, name: str) -> bool:
+        """Tell whether the input's value of this name is a flat parameter and no typed input."""
+        return name in self._flat
 
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log."""

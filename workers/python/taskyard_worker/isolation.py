@@ -185,6 +185,7 @@ def order_for(attempt: Attempt) -> dict[str, Any]:
         "worker_id": attempt.worker_id,
         "checkpoint": attempt.stored_checkpoint,
         "input": attempt.input(),
+        "flat": attempt.flat_names(),
     }
 
 

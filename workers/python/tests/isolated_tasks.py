@@ -127,6 +127,16 @@ def stubborn(pid_file: str) -> None:
     time.sleep(600)
 
 
+@registry.task("add", isolated=True)
+def add(a: int, b: int = 4) -> int:
+    return a + b
+
+
+@registry.task("forgets", isolated=True)
+def forgets(ctx: Context, method: str) -> None:
+    getattr(ctx, method)(1)
+
+
 CLEANER = "trap 'sleep 0.3; echo 1 > {0}.clean; exit' TERM\necho $$ > {0}\nwhile :; do sleep 0.05; done\n"
 """A program that takes a while to tidy up; `{0}` is the file for its process id."""
 

@@ -22,6 +22,9 @@ class FakeCall:
     def input(self) -> dict[str, Any]:
         return self._values
 
+    def is_flat(self, name: str) -> bool:
+        return False
+
 
 def call(function: Callable[..., Any], **values: Any) -> Any:
     fake: Any = FakeCall(**values)

@@ -83,7 +83,7 @@ def wfformat(
         texts = [file_of(each.workflow, each.source.file) for each in imported]
         for each, text in zip(imported, texts, strict=True):
             done = write_file(folder, each.source.stem, text)
-            answer(each.workflow, output, partial(_told, each.workflow, done))
+            answer(each.workflow, output, partial(_told, each.workflow, done), line=len(imported) > 1)
 
 
 def _check_scale(scale: float) -> None:
@@ -157,7 +157,7 @@ async def _store(client: AsyncClient, imported: Sequence[Imported], output: Outp
                 raise _located(each.source.file, error.violations) from error
             raise
         what = f"{'stored' if stored.changed else 'unchanged'}, version {stored.workflow.version}"
-        answer(stored, output, partial(_told, stored.workflow, what))
+        answer(stored, output, partial(_told, stored.workflow, what), line=len(imported) > 1)
 
 
 def _located(file: str, violations: Sequence[Violation]) -> BadFile:
