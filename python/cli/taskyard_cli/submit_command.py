@@ -30,7 +30,12 @@ def submit(
     ] = None,
     *,
     param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="key=value; may be repeated. Text: see --input for types.")
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            help="key=value; may be repeated. Text; a handler with `int`, `float` or `bool` parameters reads it.",
+        ),
     ] = None,
     input_: Annotated[
         str | None,

@@ -25,7 +25,7 @@ def read_certificates(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise BadCertificates(f"cannot be read: {error.strerror}") from error
+        raise BadCertificates(f"cannot be read: {error.strerror}") from None
     check_certificates(data)
     return data
 
@@ -44,9 +44,9 @@ def check_certificates(data: bytes) -> None:
     for number, block in enumerate(found, 1):
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block.decode("ascii"))
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError):
             which = f"certificate {number} of {len(found)} in it"
-            raise BadCertificates(f"is damaged: {which} cannot be read; take the file anew") from error
+            raise BadCertificates(f"is damaged: {which} cannot be read; take the file anew") from None
 
 
 def _what_else(data: bytes) -> str:

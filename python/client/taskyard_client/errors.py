@@ -199,5 +199,6 @@ CLOSED_MEANWHILE = "the client was closed while this was under way; it may have 
 def own_copy(error: Exception) -> Exception:
     """Returns a copy for one of several callers: a shared one would gather all their tracebacks."""
     copied = copy.copy(error)
-    copied.__cause__ = error
+    copied.__cause__ = None if isinstance(error, TaskyardError) else error  # ours says all that the first says
+    copied.__suppress_context__ = True
     return copied

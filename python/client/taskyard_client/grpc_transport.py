@@ -82,7 +82,7 @@ class GrpcTransport:
             try:
                 response: Res = await call(request, timeout=timeout, metadata=self._metadata)
             except grpc.aio.AioRpcError as error:
-                raise self._error(error, method) from error
+                raise self._error(error, method) from None  # what it says is in ours
             except asyncio.CancelledError:
                 raise self._ended() from None
         return response
@@ -102,7 +102,7 @@ class GrpcTransport:
             try:
                 return await anext(responses, None)
             except grpc.aio.AioRpcError as error:
-                raise self._error(error, method) from error
+                raise self._error(error, method) from None
             except asyncio.CancelledError:
                 raise self._ended() from None
 
@@ -157,7 +157,7 @@ def _certificates(ca: str | Path | bytes) -> bytes:
     except BadCertificates as error:
         what = "what was given" if isinstance(ca, bytes) else f"the file {ca}"
         say = f"{what} {error}"
-        raise InvalidInput(say, [Violation("ca", say)]) from error
+        raise InvalidInput(say, [Violation("ca", say)]) from None
 
 
 def _error_of(error: grpc.aio.AioRpcError, address: str, *, changes: bool) -> TaskyardError:

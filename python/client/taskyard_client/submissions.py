@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from taskyard.v1.tasks_pb2 import TaskSubmission
+from taskyard.v1.tasks_pb2 import TaskSubmission, TriggerTaskRequest
 from taskyard.v1.workflows_pb2 import RunSubmission
+from taskyard_client.arguments import named
 from taskyard_client.errors import InvalidInput, Violation
 from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 
@@ -28,11 +29,12 @@ def json_text(value: Mapping[str, Any] | None, field: str) -> str:
         return ""
     try:
         return _ENCODER.encode(value if type(value) is dict else dict(value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         say = f"cannot be written as JSON: {error}; give text, numbers, true, false, null, lists and mappings"
-        raise InvalidInput(say, [Violation(field, say)]) from error
+        raise InvalidInput(say, [Violation(field, say)]) from None
 
 
+@named
 def new_task(
     task_type: str = "",
     input: Mapping[str, Any] | None = None,
@@ -69,7 +71,8 @@ def new_task(
         traceparent: W3C trace context.
 
     Raises:
-        InvalidInput: The input cannot be written as JSON, or a selector is given twice.
+        InvalidInput: The input cannot be written as JSON, a selector is given twice, or an argument is of another
+            kind: the violation names it and what is wanted.
     """
     if selector:
         if placement is not None:
@@ -80,7 +83,7 @@ def new_task(
     task = TaskSubmission(request_id=request_id, task_type=task_type)
     if input is not None:
         task.input_json = json_text(input, "input")
-    if params:
+    if params is not None:
         task.params.update(params)
     if task_name or idempotency_key or traceparent:
         task.task_name, task.idempotency_key, task.traceparent = task_name, idempotency_key, traceparent
@@ -88,7 +91,7 @@ def new_task(
         task.priority = priority
     if exclusive is not None:
         task.exclusive = exclusive
-    if timeouts or retry or resources or placement:
+    if timeouts is not None or retry is not None or resources is not None or placement is not None:
         task.MergeFrom(_policies(timeouts, retry, resources, placement))
     return task
 
@@ -97,13 +100,14 @@ def _policies(
     timeouts: Timeouts | None, retry: Retry | None, resources: Resources | None, placement: Placement | None
 ) -> TaskSubmission:
     return TaskSubmission(
-        timeouts=timeouts.message() if timeouts else None,
-        retry=retry.message() if retry else None,
-        resources=resources.message() if resources else None,
-        placement=placement.message() if placement else None,
+        timeouts=None if timeouts is None else timeouts.message(),
+        retry=None if retry is None else retry.message(),
+        resources=None if resources is None else resources.message(),
+        placement=None if placement is None else placement.message(),
     )
 
 
+@named
 def new_run(
     workflow: str,
     inputs: Mapping[str, Any] | None = None,
@@ -124,7 +128,7 @@ def new_run(
         request_id: Makes a repeat harmless. Empty: the client gives one.
 
     Raises:
-        InvalidInput: The inputs cannot be written as JSON.
+        InvalidInput: The inputs cannot be written as JSON, or an argument is of another kind.
     """
     return RunSubmission(
         request_id=request_id,
@@ -134,3 +138,19 @@ def new_run(
         idempotency_key=idempotency_key,
         priority=priority,
     )
+
+
+@named
+def new_trigger(
+    name: str,
+    input: Mapping[str, Any] | None = None,
+    *,
+    params: Mapping[str, str] | None = None,
+    request_id: str = "",
+) -> TriggerTaskRequest:
+    """Returns the wish for a task of a definition; the arguments are those of `AsyncClient.trigger`.
+
+    Raises:
+        InvalidInput: The input cannot be written as JSON, or an argument is of another kind.
+    """
+    return TriggerTaskRequest(request_id=request_id, name=name, params=params, input_json=json_text(input, "input"))

@@ -16,7 +16,7 @@ from taskyard_client.lists import send_parts
 from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 from taskyard_client.session import Session, page_size_for, pages
 from taskyard_client.statuses import error_of_refusal
-from taskyard_client.submissions import json_text, new_task
+from taskyard_client.submissions import new_task, new_trigger
 from taskyard_client.watcher import ENDED, ManyTasks, OneTask, TaskWatcher
 
 
@@ -146,14 +146,10 @@ class TaskCalls:
             params: Over the definition's.
 
         Raises:
+            InvalidInput: The scheduler refused it, or the input cannot be written as JSON.
             NotFound: There is none of that name.
         """
-        request = pb.TriggerTaskRequest(
-            request_id=self._session.request_ids.one(),
-            name=name,
-            params=params,
-            input_json=json_text(input, "input"),
-        )
+        request = new_trigger(name, input, params=params, request_id=self._session.request_ids.one())
         response = await self._session.caller.call(methods.TRIGGER_TASK, request)
         return TaskHandle(self, response.task_id)
 

@@ -74,6 +74,7 @@ class Worker:
         "epoch",
         "former",
         "gpus",
+        "heard",
         "id",
         "klass",
         "last_seen",
@@ -106,7 +107,8 @@ class Worker:
         self.cpu = self.memory = self.gpus = 0  # held by attempts
         self.draining = False  # whether this session has said that it takes no more
         self.rejected: set[str] = set()  # task types handed back in this session
-        self.last_seen = 0
+        self.last_seen = 0  # from when silence counts: its last sign of life, or the start of this leader
+        self.heard = False  # whether it has given this leader a sign of life
         self.cpu_usage = 0.0
         self.memory_mb = 0
         self.stamp = 0  # grows with each change; older heap entries are stale

@@ -185,6 +185,18 @@ def test_the_words_hold_the_facts() -> None:
     assert "'zone=b'" in (lab.engine.explain(id, lab.now) or [])[0].message
 
 
+def test_a_leader_reckons_nobodys_silence_from_before_it() -> None:
+    lab, id = taken_over()
+    worker = lab.engine.cluster.fleet.workers["w1"]
+    assert not worker.heard
+    lab.wait(31_000)
+    (reason,) = [each for each in lab.engine.explain(id, lab.now) or [] if each.code == "WORKER_SILENT"]
+    assert "has not reported in the 31 s of this leader" in reason.message
+    lab, id = silent()
+    (reason,) = [each for each in lab.engine.explain(id, lab.now) or [] if each.code == "WORKER_SILENT"]
+    assert "was last heard of 32.5 s ago" in reason.message
+
+
 def test_one_is_one_and_more_are_more() -> None:
     lab = Lab()
     lab.plan("wf", [("a", [], {}), ("c", ["a"], {})])

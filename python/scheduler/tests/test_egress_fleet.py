@@ -35,7 +35,7 @@ def worker(state: WorkerState = WorkerState.HEALTHY, **given: object) -> Worker:
         **given,  # type: ignore[arg-type]
     )
     made = Worker("w1", "default", 9, registration, state)
-    made.last_seen, made.cpu_usage, made.memory_mb = NOW, 1.5, 64
+    made.last_seen, made.heard, made.cpu_usage, made.memory_mb = NOW, True, 1.5, 64
     Fleet(random.Random(1).random).hold(made, instance_from_row(store_rows.instance()))
     return made
 
@@ -75,7 +75,7 @@ def test_every_state_of_a_worker_has_its_name(state: WorkerState) -> None:
 
 def test_a_worker_that_was_never_heard_of_and_offers_nothing() -> None:
     made = worker()
-    made.last_seen = 0
+    made.heard = False
     message = worker_message(made)
     assert not message.HasField("last_seen_time")
     assert not message.HasField("resources")

@@ -127,7 +127,7 @@ class Worker(_message.Message):
 
     @_builtins.property
     def last_seen_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last heard of."""
+        """When it was last heard of. Absent while this leader has not heard of it yet."""
 
     @_builtins.property
     def resources(self) -> _policies_pb2.Resources:

@@ -75,10 +75,11 @@ def _why_silent(c: Cluster, instance: Instance, worker: Worker | None) -> list[W
             f"this leader is new and worker {worker.id} has not reported to it yet; its lease ends in {span(left)}"
         )
         return [WaitReason("TAKEOVER_GRACE", message, facts)]
-    silent = c.now - worker.last_seen
+    silent = span(c.now - worker.last_seen)
+    since = f"was last heard of {silent} ago" if worker.heard else f"has not reported in the {silent} of this leader"
     message = (
-        f"worker {worker.id} has no open stream and was last heard of {span(silent)} ago; another attempt may start"
-        f" when its lease ends in {span(left)}"
+        f"worker {worker.id} has no open stream and {since}; another attempt may start when its lease ends in"
+        f" {span(left)}"
     )
     return [WaitReason("WORKER_SILENT", message, facts)]
 

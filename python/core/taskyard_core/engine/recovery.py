@@ -18,7 +18,7 @@ def restore_worker(c: Cluster, row: Row) -> None:
     id, tenant, epoch, registration, _, _ = row
     worker = Worker(id, tenant, epoch, Registration.load(registration), WorkerState.EXPECTED)
     c.fleet.add(worker)
-    sessions.heard(c, worker)
+    sessions.count_silence(c, worker)
 
 
 def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
@@ -40,7 +40,7 @@ def restore_instance(c: Cluster, instance: Instance) -> None:
     if worker is None:
         worker = Worker(instance.worker_id, instance.tenant, 0, Registration(), WorkerState.EXPECTED)
         c.fleet.add(worker)
-        sessions.heard(c, worker)
+        sessions.count_silence(c, worker)
     c.fleet.hold(worker, instance)
     instance.lease_until = c.now + c.limits.lease_ms
     if worker.lease_key not in c.timers:

@@ -196,7 +196,13 @@ def lost_tokens(c: Cluster, worker_id: str, tokens: Iterable[str]) -> list[str]:
 
 
 def heard(c: Cluster, worker: Worker) -> None:
-    """Notes a sign of life, which makes a worker with a stream well again.
+    """Notes a sign of life, which makes a worker with a stream well again."""
+    worker.heard = True
+    count_silence(c, worker)
+
+
+def count_silence(c: Cluster, worker: Worker) -> None:
+    """Counts a worker's silence from now on.
 
     The timer is moved when it fires, not at each sign; of a worker that was not well it waits to forget it.
     """

@@ -42,7 +42,7 @@ def worker_message(worker: Worker) -> pb.Worker:
     if worker.cpu or worker.memory or worker.gpus:
         in_use = policies_pb2.Resources(cpu_millis=worker.cpu, memory_mb=worker.memory, gpus=worker.gpus)
         message.resources_in_use.CopyFrom(in_use)
-    if worker.last_seen:
+    if worker.heard:
         put_time(message.last_seen_time, worker.last_seen)
     return message
 
@@ -53,6 +53,6 @@ def worker_values(worker: Worker) -> dict[str, str | int | None]:
     return {
         "worker_id": worker.id, "host": has.host, "port": has.port, "max_concurrency": has.max_concurrency,
         "state": STATES[worker.state], "active_tasks": len(worker.attempts), "session_epoch": worker.epoch,
-        "last_seen_at": worker.last_seen or None, "memory_mb": worker.memory_mb, "build_id": has.build_id,
+        "last_seen_at": worker.last_seen if worker.heard else None, "memory_mb": worker.memory_mb, "build_id": has.build_id,
         "protocol": has.protocol,
     }  # fmt: skip
