@@ -53,6 +53,6 @@ def worker_values(worker: Worker) -> dict[str, str | int | None]:
     return {
         "worker_id": worker.id, "host": has.host, "port": has.port, "max_concurrency": has.max_concurrency,
         "state": STATES[worker.state], "active_tasks": len(worker.attempts), "session_epoch": worker.epoch,
-        "last_seen_at": worker.last_seen if worker.heard else None, "memory_mb": worker.memory_mb, "build_id": has.build_id,
-        "protocol": has.protocol,
+        "last_seen_at": worker.last_seen if worker.heard else None, "memory_mb": worker.memory_mb,
+        "build_id": has.build_id, "protocol": has.protocol,
     }  # fmt: skip
