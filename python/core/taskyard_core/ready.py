@@ -35,15 +35,15 @@ def order_key(queued_at: int, priority: int) -> int:
     return queued_at + PRIORITY_STEP_MS * priority
 
 
-def queue_key(task_type: str, policy: Policy) -> str:
+def queue_key(task_type: str, policy: Policy, *, expires: bool = False) -> str:
     """Returns the name of the ready queue within its tenant: the type, and a digest of what sets its tasks apart.
 
     That is what narrows the choice of workers, and whether they have a deadline while they wait.
     """
-    if not (policy.selector or policy.asks or policy.waits):
+    if not (policy.selector or policy.asks or policy.waits or expires):
         return task_type
     shape = f"{policy.selector}\0{policy.cpu_millis}\0{policy.memory_mb}\0{policy.gpus}"
-    if policy.waits:
+    if policy.waits or expires:
         shape += "\0deadline"
     return f"{task_type}#{blake2b(shape.encode(), digest_size=8).hexdigest()}"
 
@@ -56,15 +56,16 @@ class ReadyQueue:
     """
 
     __slots__ = (
-        "classes", "fleet_version", "floor", "head_bytes", "heap", "key", "line", "live", "open_min", "policy",
-        "refilling", "spilled", "task_type", "tenant", "waiting",
+        "classes", "deadlines", "fleet_version", "floor", "head_bytes", "heap", "key", "line", "live", "open_min",
+        "policy", "refilling", "spilled", "task_type", "tenant", "waiting",
     )  # fmt: skip
 
-    def __init__(self, tenant: str, key: str, task_type: str, policy: Policy) -> None:
+    def __init__(self, tenant: str, key: str, task_type: str, policy: Policy, *, deadlines: bool = False) -> None:
         self.tenant = tenant
         self.key = key
         self.task_type = task_type
         self.policy = policy
+        self.deadlines = deadlines  # whether its tasks have one while they wait
         self.line: deque[Entry] = deque()  # ascending: what came in order, which is nearly all
         self.heap: list[Entry] = []  # what did not
         self.live = 0  # entries of both that still wait; the rest are dropped when met
@@ -83,7 +84,7 @@ class ReadyQueue:
     def push(self, instance: Instance) -> list[Instance]:
         """Adds a QUEUED instance. Returns those that leave memory for it (it itself, perhaps): they are in SQL only."""
         key = (instance.order_key, instance.id)
-        whole = self.policy.waits
+        whole = self.deadlines
         if self.floor is not None and key >= self.floor and not whole:
             self._spill(key)
             return [instance]
@@ -147,7 +148,7 @@ class ReadyQueue:
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""
-        return self.spilled > 0 and not self.refilling and (self.live < HEAD_LIMIT // 2 or self.policy.waits)
+        return self.spilled > 0 and not self.refilling and (self.live < HEAD_LIMIT // 2 or self.deadlines)
 
     def sealed(self) -> None:
         """What was spilled so far is in a commit from now on."""

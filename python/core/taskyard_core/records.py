@@ -43,7 +43,7 @@ class TaskState(IntEnum):
     TIMEOUT = 4
     """Ended because a timeout passed. Left only when a person retries it."""
     PENDING = 5
-    """Waits for its time: a retry's delay. Left when the time comes or by a cancel."""
+    """Waits for its time: its start, or its next attempt. Left when the time comes, by a cancel or a timeout."""
     QUEUED = 6
     """Waits for a worker. Left by an assignment, a cancel or a timeout."""
     ASSIGNED = 7
@@ -69,6 +69,8 @@ class RunState(IntEnum):
     """Told to stop; some step has not confirmed."""
     CANCELLED = 5
     """Ended because someone wanted it. Left only when a step is retried."""
+    PENDING = 6
+    """Waits for its time; no step has begun. Left when the time comes or by a cancel."""
 
 
 class Phase(IntEnum):
@@ -126,11 +128,12 @@ class Instance:
 
     __slots__ = (
         "assigned_at", "attempt", "cancel_reason", "cancel_unconfirmed", "checkpoint",
-        "checkpoint_number", "created_at", "duration_ms", "ended_at", "error_kind", "error_message", "fencing", "id",
+        "checkpoint_number", "created_at", "duration_ms", "ended_at", "error_kind", "error_message", "expire_at",
+        "fencing", "id",
         "idempotency_key", "input_json", "lease_until", "metadata_json", "not_before", "order_key", "output_json",
         "params_json", "percent", "phase", "policy", "policy_json", "priority", "progress_message", "queue",
         "queued_at", "request_hash", "request_id", "requeues", "retries", "revision", "run_id", "started_at",
-        "state", "step_id", "task_name", "task_type", "tenant", "term", "token", "traceparent", "worker_id",
+        "state", "step_id", "tags", "task_name", "task_type", "tenant", "term", "token", "traceparent", "worker_id",
         "workflow",
     )  # fmt: skip
 
@@ -152,6 +155,8 @@ class Instance:
     idempotency_key: str | None
     traceparent: str
     created_at: int  # all times: Unix milliseconds
+    expire_at: int | None  # when it ends if it still waits then and has not started
+    tags: str | None  # see taskyard_core.tags
 
     state: int  # a TaskState
     phase: int  # a Phase
@@ -194,6 +199,7 @@ INSTANCE_KEY: Final = ("tenant", "id")
 INSTANCE_FIXED: Final = (
     "task_name", "task_type", "workflow", "run_id", "step_id", "priority", "params_json", "input_json",
     "policy_json", "queue", "request_id", "request_hash", "idempotency_key", "traceparent", "created_at",
+    "expire_at", "tags",
 )  # fmt: skip
 INSTANCE_CHANGING: Final = (
     "state", "phase", "order_key", "not_before", "attempt", "retries", "requeues", "worker_id", "token", "term",
@@ -229,12 +235,17 @@ ATTEMPT_COLUMNS: Final = (
 
 RUN_FIXED: Final = (
     "workflow", "version", "inputs_json", "priority", "request_id", "request_hash", "idempotency_key", "created_at",
+    "start_at", "expire_at", "tags", "variables_json",
 )  # fmt: skip
 RUN_CHANGING: Final = (
     "state", "output_json", "error_message", "ended_at", "steps_total", "steps_ended", "cancel_reason", "revision",
 )  # fmt: skip
 RUN_COLUMNS: Final = INSTANCE_KEY + RUN_FIXED + RUN_CHANGING
-"""Columns of a run. `priority` 0 means the steps' own. `ended_at` is NULL while it is live."""
+"""Columns of a run. `priority` 0 means the steps' own. `ended_at` is NULL while it is live.
+
+`start_at` is when it is due, NULL for at once; `expire_at` and `tags` are its instances' (of `expire_at` only those of
+its first steps).
+"""
 RUN_UPDATE: Final = INSTANCE_KEY + RUN_CHANGING
 
 CHECKPOINT_COLUMNS: Final = ("tenant", "id", "number", "data")
@@ -252,6 +263,9 @@ TASK_DEFINITION_COLUMNS: Final = (
     "tenant", "name", "number", "definition", "created_at", "updated_at",
 )  # fmt: skip
 """`definition` is the serialized `taskyard.v1.TaskDefinition`."""
+
+VARIABLE_COLUMNS: Final = ("tenant", "name", "variable", "updated_at")
+"""`variable` is the serialized `taskyard.v1.Variable`."""
 
 WORKFLOW_COLUMNS: Final = ("tenant", "name", "version", "definition", "content_hash", "created_at")
 """One row per version, never changed. `definition` is the serialized `taskyard.v1.Workflow`."""
@@ -278,4 +292,11 @@ class Changes:
     request_inserts: list[Row] = field(default_factory=list)
     task_definition_upserts: list[Row] = field(default_factory=list)
     task_definition_deletes: list[tuple[str, str]] = field(default_factory=list)
+    variable_upserts: list[Row] = field(default_factory=list)
+    variable_deletes: list[tuple[str, str]] = field(default_factory=list)
     workflow_inserts: list[Row] = field(default_factory=list)
+
+
+def drop_key(rows: list[Row], key: Row) -> None:
+    """Takes the row of a key, which its columns begin with, out of a batch: a commit writes each key once."""
+    rows[:] = [row for row in rows if row[: len(key)] != key]

@@ -41,6 +41,7 @@ INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
 """SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE)."""
 
 RUN_MOVES: Final[dict[int, frozenset[int]]] = {
+    RunState.PENDING: frozenset({RunState.RUNNING, RunState.CANCELLED}),
     RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLING}),
     RunState.CANCELLING: frozenset({RunState.CANCELLED}),
     RunState.SUCCEEDED: frozenset({RunState.RUNNING}),

@@ -34,7 +34,8 @@ class WorkflowVersion:
     """A workflow as runs need it.
 
     `inputs` are (name, default as JSON or None when a run must give it). `kept` are the steps whose outputs some
-    template reads: a run in memory keeps those and no others.
+    template reads: a run in memory keeps those and no others. `variables` are the names of the tenant's variables that
+    some template reads.
     """
 
     tenant: str
@@ -45,3 +46,4 @@ class WorkflowVersion:
     inputs: tuple[tuple[str, str | None], ...] = ()
     output: ValueTemplate | None = None
     kept: frozenset[int] = frozenset()
+    variables: frozenset[str] = frozenset()

@@ -22,7 +22,9 @@ class QueueMachine(RuleBasedStateMachine):
         ready.HEAD_LIMIT = 6
         self.cluster = Lab().engine.cluster
         self.new = task(queued_ms=int(deadlines))
-        self.queue = ReadyQueue("t", queue_key("noop", self.new.policy), "noop", self.new.policy)
+        policy = self.new.policy
+        key = queue_key("noop", policy)
+        self.queue = ReadyQueue("t", key, "noop", policy, deadlines=deadlines)
         self.memory: dict[str, Instance] = {}
         self.sql: dict[str, Instance] = {}  # spilled, committed or not
         self.fresh: set[str] = set()  # spilled since the last commit

@@ -62,7 +62,7 @@ def test_a_reference_says_what_it_reads() -> None:
     [
         ("a ${inputs.x", 2, "no end"),
         ("a ${", 4, "is expected"),
-        ("${}", 2, "inputs, steps, run, trigger, secret"),
+        ("${}", 2, "inputs, steps, run, trigger, vars, secret"),
         ("${input.x}", 2, "Did you mean 'inputs'?"),
         ("${foo}", 2, "'foo' is unknown"),
         ("${inputs.}", 9, "after '.'"),
@@ -82,6 +82,9 @@ def test_a_reference_says_what_it_reads() -> None:
         ("${run}", 5, "incomplete"),
         ("${run.ids}", 9, "Did you mean 'id'?"),
         ("${run.id.x}", 10, "no parts"),
+        ("${run.worker}", 12, "write ${run.id}, ${run.attempt}, ${run.workflow}, ${run.version} or ${run.tenant}"),
+        ("${vars}", 6, "${vars.name}"),
+        ("${vars[0]}", 9, "${vars.name}"),
         ("${trigger.tim}", 13, "Did you mean 'time'?"),
         ("${secret}", 8, "':'"),
         ("${secret:}", 9, "secret's name"),

@@ -33,9 +33,9 @@ SCOPE = Scope(
         "empty": {},
     },
     steps={"a": {"b": {"c": "deep"}}, "a.b-c": {"d": 7}, "text": "out", "rows": [{"id": 1}, {"id": 2}]},
-    run_id="018f-run",
-    run_attempt=2,
+    run={"id": "018f-run", "workflow": "nightly", "version": 3, "tenant": "acme"},
     trigger_time="2024-01-01T00:00:00Z",
+    variables={"region": "eu", "limits": {"rows": 10}},
     secrets={"db": "s3"},
 )
 
@@ -69,7 +69,9 @@ def escaped(value: object) -> object:
         ('${steps["a.b-c"].output.d}', "7"),
         ("${steps.rows.output[1].id}", "2"),
         ("${steps.text.output}", "out"),
-        ("${run.id}/${run.attempt} at ${trigger.time}", "018f-run/2 at 2024-01-01T00:00:00Z"),
+        ("${run.id} at ${trigger.time}", "018f-run at 2024-01-01T00:00:00Z"),
+        ("${run.tenant}/${run.workflow}/${run.version}", "acme/nightly/3"),
+        ("${vars.region} ${vars.limits.rows}", "eu 10"),
         ("${secret:db}", "s3"),
         ("${inputs.name} owes 5$", "Ada owes 5$"),
         ("$${inputs.name} is ${inputs.name}", "${inputs.name} is Ada"),
@@ -112,7 +114,7 @@ def test_an_escaped_value_is_constant_and_renders_as_itself(value: object) -> No
 
 @given(JSON)
 def test_any_value_passes_through_a_reference_whole_and_as_json_in_text(value: object) -> None:
-    scope = Scope({"v": value}, {"s": value}, "r", 1, "t")
+    scope = Scope({"v": value}, {"s": value}, {"id": "r"}, "t")
     assert compile_value(["${inputs.v}", "${steps.s.output}"], "input").render(scope) == [value, value]
     text = compile_text("${inputs.v}", "params").render(scope)
     assert text == value if isinstance(value, str) else json.loads(text) == value
@@ -146,7 +148,7 @@ def test_a_missing_value_names_its_path_and_what_was_there(source: str, path: st
 
 
 def test_secrets_are_not_resolved_where_none_are_handed_over() -> None:
-    scope = Scope({}, {}, "r", 1, "t")
+    scope = Scope({}, {}, {"id": "r"}, "t")
     with pytest.raises(RenderError, match="cannot be resolved here"):
         compile_text("${secret:db}", "params.x").render(scope)
 
@@ -157,7 +159,7 @@ def test_a_value_without_a_json_form_is_an_error_in_text() -> None:
         deep = [deep]
     for value in (float("nan"), deep):
         with pytest.raises(RenderError, match="no JSON form"):
-            compile_text("x${inputs.v}", "params").render(Scope({"v": value}, {}, "r", 1, "t"))
+            compile_text("x${inputs.v}", "params").render(Scope({"v": value}, {}, {"id": "r"}, "t"))
     while deep:  # dismantled by hand: freeing so deep a value recurses in C
         deep = deep.pop()  # type: ignore[assignment]
 
@@ -165,7 +167,7 @@ def test_a_value_without_a_json_form_is_an_error_in_text() -> None:
 @pytest.mark.parametrize("count", [100, 10_000])
 @pytest.mark.parametrize("source", ["${inputs.big}", "x${inputs.big}", "${inputs.list}", "x${inputs.list}"])
 def test_many_copies_of_a_large_value_are_refused_before_memory_is_full(source: str, count: int) -> None:
-    scope = Scope({"big": "x" * 100_000, "list": ["y" * 100_000]}, {}, "r", 1, "t")
+    scope = Scope({"big": "x" * 100_000, "list": ["y" * 100_000]}, {}, {"id": "r"}, "t")
     with pytest.raises(RenderError, match="passes 4194304 characters"):
         compile_value([source] * count, "input").render(scope)
 

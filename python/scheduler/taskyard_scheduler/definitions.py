@@ -1,4 +1,7 @@
-"""Task and workflow definitions of all tenants in memory: small, read with every submission, changed rarely."""
+"""Definitions of tasks and workflows, and variables, of all tenants in memory.
+
+They are small, read with every submission, and changed rarely.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,17 @@ class Definitions:
         self._tasks: dict[str, dict[str, tasks_pb2.TaskDefinition]] = {}
         self._newest: dict[tuple[str, str], tuple[int, bytes]] = {}  # version and content hash
         self._plans = plans
+        self._variables: dict[str, dict[str, workflows_pb2.Variable]] = {}
         self.last_number = 0
 
     async def load(self) -> None:
-        """Reads all task definitions and the newest version of each workflow."""
+        """Reads all task definitions and variables, and the newest version of each workflow."""
         for row in await self._store.load_task_definitions():
             self.put_task(row[0], tasks_pb2.TaskDefinition.FromString(row[3]))
         for row in await self._store.load_workflows():
             self.take_workflow(row)
+        for tenant, _, variable, _ in await self._store.load_variables():
+            self.put_variable(tenant, workflows_pb2.Variable.FromString(variable))
 
     def tasks(self, tenant: str) -> Mapping[str, tasks_pb2.TaskDefinition]:
         """Returns a tenant's task definitions by name."""
@@ -48,6 +54,18 @@ class Definitions:
     def drop_task(self, tenant: str, name: str) -> None:
         """Removes a task definition."""
         del self._tasks[tenant][name]
+
+    def variables(self, tenant: str) -> Mapping[str, workflows_pb2.Variable]:
+        """Returns a tenant's variables by name."""
+        return self._variables.get(tenant, {})
+
+    def put_variable(self, tenant: str, variable: workflows_pb2.Variable) -> None:
+        """Sets a variable."""
+        self._variables.setdefault(tenant, {})[variable.name] = variable
+
+    def drop_variable(self, tenant: str, name: str) -> None:
+        """Removes a variable."""
+        del self._variables[tenant][name]
 
     def take_workflow(self, row: Row, compiled: WorkflowVersion | None = None) -> WorkflowVersion:
         """Keeps a version, compiled by the caller or here; it becomes the newest if it is."""

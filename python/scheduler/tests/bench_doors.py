@@ -59,7 +59,7 @@ def ingress() -> None:
     runs = workflows_pb2.StartRunsRequest()
     for number in range(ITEMS):
         runs.runs.add(request_id=f"{number:032x}", workflow="w", inputs_json='{"text":"hi"}')
-    show("read_runs: an input and a default", 50, lambda: read_runs(runs, lambda name, version: plan))
+    show("read_runs: an input and a default", 50, lambda: read_runs(runs, lambda name, version: plan, {}))
     for output in ("", '{"result": 12}'):
         told = workers_pb2.AssignTaskRequest()
         for number in range(ITEMS):

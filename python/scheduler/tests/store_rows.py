@@ -30,6 +30,7 @@ INSTANCE: dict[str, Any] = {
     "step_id": "",
     "priority": 5, "params_json": '{"a": "1"}', "input_json": "", "policy_json": "", "queue": "greet",
     "request_id": None, "request_hash": None, "idempotency_key": None, "traceparent": "", "created_at": NOW,
+    "expire_at": None, "tags": None,
     "state": TaskState.QUEUED, "phase": Phase.READY, "order_key": NOW, "not_before": None, "attempt": 0,
     "retries": 0,
     "requeues": 0, "worker_id": "", "token": "", "term": 0, "queued_at": NOW, "assigned_at": None,
@@ -58,7 +59,8 @@ def instance_update(id: str, **given: Any) -> Row:
 RUN: dict[str, Any] = {
     "tenant": "default", "workflow": "flow", "version": 1, "inputs_json": "{}", "priority": 0,
     "request_id": None,
-    "request_hash": None, "idempotency_key": None, "created_at": NOW, "state": 1, "output_json": "",
+    "request_hash": None, "idempotency_key": None, "created_at": NOW, "start_at": None, "expire_at": None, "tags": None,
+    "variables_json": None, "state": 1, "output_json": "",
     "error_message": "", "ended_at": None, "steps_total": 1, "steps_ended": 0, "cancel_reason": "",
     "revision": 1,
 }  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_queue_is_shown_as_it_stands() -> None:
     assert (message.task_type, message.selector, message.waiting, message.resources.gpus) == ("shell", "a=1", 3, 2)
     assert message.head_time.ToMilliseconds() == NOW
     assert not message.deadlines
-    assert queue_message(ReadyQueue("default", "shell#2", "shell", Policy(total_ms=1))).deadlines
+    assert queue_message(ReadyQueue("default", "shell#2", "shell", Policy(), deadlines=True)).deadlines
     [condition] = filters.parse_filter("waiting > 2", filters.QUEUE_FIELDS)
     assert filters.matches([condition], queue_values(queue))
 

@@ -136,7 +136,7 @@ def test_a_start(item: workflows_pb2.RunSubmission) -> None:
     def find(name: str, version: int) -> WorkflowVersion | None:
         return None if "\0" in name or name == "*" else FLOW  # no workflow of such a name can be applied
 
-    [read] = read_runs(workflows_pb2.StartRunsRequest(runs=[item]), find)
+    [read] = read_runs(workflows_pb2.StartRunsRequest(runs=[item]), find, {})
     if isinstance(read, NewRun):
         assert set(json.loads(read.inputs_json)) == {"a"}
         check_storable([read.workflow, read.inputs_json, read.request_id, read.request_hash, read.idempotency_key])

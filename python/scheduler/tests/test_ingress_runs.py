@@ -31,7 +31,7 @@ def find(name: str, version: int) -> WorkflowVersion | None:
 
 
 def read_one(**given: Any) -> NewRun | Refused:
-    [read] = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(**{"workflow": "flow", **given})]), find)
+    [read] = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(**{"workflow": "flow", **given})]), find, {})
     return read
 
 
@@ -55,7 +55,7 @@ def test_given_inputs_win_and_complete_ones_are_kept_as_written() -> None:
 
 
 def test_a_workflow_without_inputs_starts_with_none() -> None:
-    [new] = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="x")]), lambda name, version: plan())
+    [new] = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="x")]), lambda name, version: plan(), {})
     assert isinstance(new, NewRun)
     assert new.inputs_json == "{}"
 
@@ -107,11 +107,11 @@ def test_an_unknown_workflow_or_version_is_told_apart(given: dict[str, Any], sai
 @pytest.mark.parametrize("count", [0, 10_001])
 def test_a_call_without_items_or_with_too_many_is_refused_whole(count: int) -> None:
     with pytest.raises(InvalidInput):
-        read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="flow")] * count), find)
+        read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="flow")] * count), find, {})
 
 
 def test_what_a_call_makes_of_large_defaults_is_bounded() -> None:
     large = plan(text=json.dumps("x" * 4_000_000))
-    read = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="w")] * 20), lambda name, version: large)
+    read = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="w")] * 20), lambda name, version: large, {})
     assert isinstance(read[0], NewRun)
     assert fields_of(read[-1]) == ["runs[19].inputs_json"]

@@ -56,7 +56,7 @@ def test_a_good_one_is_compiled() -> None:
     split, join, end = plan.steps
     assert split.priority == 2
     assert split.constant_params is None
-    scope = Scope({"text": "hello"}, {"split": {"parts": [1]}}, "r", 1, "")
+    scope = Scope({"text": "hello"}, {"split": {"parts": [1]}}, {"id": "r"})
     assert {name: template.render(scope) for name, template in split.params} == {"n": "3", "text": "hello"}
     assert join.constant_input is None
     assert join.input is not None
@@ -193,7 +193,7 @@ def test_a_definition_is_merged_under_the_step() -> None:
     )  # fmt: skip
     [plan] = read(given, base).steps
     assert (plan.task_type, plan.task_name, plan.priority) == ("py", "greet", 2)
-    scope = Scope({"v": "new"}, {}, "r", 1, "")
+    scope = Scope({"v": "new"}, {}, {"id": "r"})
     assert {name: template.render(scope) for name, template in plan.params} == {"a": "1", "b": "new"}
     assert plan.input is not None
     assert plan.input.render(scope) == {"x": 1, "y": "new"}

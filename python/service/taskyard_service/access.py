@@ -32,8 +32,8 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
         " SubmitTasks TriggerTask CancelTask RetryTask",
     },
     "taskyard.v1.WorkflowService": {
-        READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun",
-        OPERATE: "ApplyWorkflow StartRuns CancelRun",
+        READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
+        OPERATE: "ApplyWorkflow StartRuns CancelRun SetVariable DeleteVariable",
     },
     "taskyard.v1.FleetService": {READ: "ListWorkers GetWorker ListQueues GetClusterStatus"},
 }

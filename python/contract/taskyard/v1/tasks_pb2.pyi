@@ -5,6 +5,7 @@ Tasks for clients: submit, look, wait, stop, try again, and ask why."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -184,6 +185,10 @@ class TaskSubmission(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    SCHEDULE_TIME_FIELD_NUMBER: _builtins.int
+    START_DELAY_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless: within 24 hours the same id answers with the first outcome. 1 to 128 characters; empty:
     a repeat creates another task.
@@ -222,6 +227,26 @@ class TaskSubmission(_message.Message):
     def placement(self) -> _policies_pb2.Placement:
         """Where it may run. Absent: the definition's, else anywhere."""
 
+    @_builtins.property
+    def schedule_time(self) -> _timestamp_pb2.Timestamp:
+        """It is not queued before this time. Absent, or a time that has passed: at once. Range: the years 1970 to 9999. Only
+        one of this and `start_delay`.
+        """
+
+    @_builtins.property
+    def start_delay(self) -> _duration_pb2.Duration:
+        """It is not queued before so long after its submission. Default: 0, at once. Range: 0 to 3,650 days."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """Ends as TIMEOUT (EXPIRED) a task that waits at this time and whose last attempt, if any, never started. Absent:
+        never. Must be later than `schedule_time`.
+        """
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words to find it by: `"nightly" in tags`. At most 32, each once, of 1 to 100 characters."""
+
     def __init__(
         self,
         *,
@@ -238,10 +263,14 @@ class TaskSubmission(_message.Message):
         idempotency_key: _builtins.str = ...,
         exclusive: _builtins.bool | None = ...,
         traceparent: _builtins.str = ...,
+        schedule_time: _timestamp_pb2.Timestamp | None = ...,
+        start_delay: _duration_pb2.Duration | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_exclusive", b"_exclusive", "_priority", b"_priority", "exclusive", b"exclusive", "placement", b"placement", "priority", b"priority", "resources", b"resources", "retry", b"retry", "timeouts", b"timeouts"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exclusive", b"_exclusive", "_priority", b"_priority", "exclusive", b"exclusive", "expire_time", b"expire_time", "placement", b"placement", "priority", b"priority", "resources", b"resources", "retry", b"retry", "schedule_time", b"schedule_time", "start_delay", b"start_delay", "timeouts", b"timeouts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exclusive", b"_exclusive", "_priority", b"_priority", "exclusive", b"exclusive", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "params", b"params", "placement", b"placement", "priority", b"priority", "request_id", b"request_id", "resources", b"resources", "retry", b"retry", "task_name", b"task_name", "task_type", b"task_type", "timeouts", b"timeouts", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exclusive", b"_exclusive", "_priority", b"_priority", "exclusive", b"exclusive", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "params", b"params", "placement", b"placement", "priority", b"priority", "request_id", b"request_id", "resources", b"resources", "retry", b"retry", "schedule_time", b"schedule_time", "start_delay", b"start_delay", "tags", b"tags", "task_name", b"task_name", "task_type", b"task_type", "timeouts", b"timeouts", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exclusive: _TypeAlias = _typing.Literal["exclusive"]  # noqa: Y015
     _WhichOneofArgType__exclusive: _TypeAlias = _typing.Literal["_exclusive", b"_exclusive"]  # noqa: Y015
@@ -262,8 +291,11 @@ class SubmitTasksRequest(_message.Message):
 
     TASKS_FIELD_NUMBER: _builtins.int
     ATOMIC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     atomic: _builtins.bool
     """True: one bad item refuses all. Default: each item has its own outcome."""
+    validate_only: _builtins.bool
+    """True: nothing is submitted. Each outcome says in `check` what would become of its task, or why it is refused."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskSubmission]:
         """1 to 10,000 tasks, 16 MiB in all."""
@@ -273,10 +305,11 @@ class SubmitTasksRequest(_message.Message):
         *,
         tasks: _abc.Iterable[Global___TaskSubmission] | None = ...,
         atomic: _builtins.bool = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["atomic", b"atomic", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["atomic", b"atomic", "tasks", b"tasks", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -316,6 +349,7 @@ class SubmitOutcome(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     REPEATED_REQUEST_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The submission's."""
     task_id: _builtins.str
@@ -326,6 +360,10 @@ class SubmitOutcome(_message.Message):
     def refusal(self) -> Global___Refusal:
         """Why it was refused; absent when it was accepted."""
 
+    @_builtins.property
+    def check(self) -> Global___TaskCheck:
+        """What would become of it; only when the call says `validate_only` and nothing is wrong with it."""
+
     def __init__(
         self,
         *,
@@ -333,14 +371,51 @@ class SubmitOutcome(_message.Message):
         task_id: _builtins.str = ...,
         repeated_request: _builtins.bool = ...,
         refusal: Global___Refusal | None = ...,
+        check: Global___TaskCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "refusal", b"refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "repeated_request", b"repeated_request", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "refusal", b"refusal", "repeated_request", b"repeated_request", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubmitOutcome: _TypeAlias = SubmitOutcome  # noqa: Y015
+
+@_typing.final
+class TaskCheck(_message.Message):
+    """What would become of a task if it were submitted now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    WORKER_IDS_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def task(self) -> Global___TaskInstance:
+        """The task as it would be stored, its definition's values filled in. It has no id."""
+
+    @_builtins.property
+    def worker_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the workers that would take it now or once they have room, at most 100, in no order."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitReason]:
+        """Why none would take it now; empty when one would."""
+
+    def __init__(
+        self,
+        *,
+        task: Global___TaskInstance | None = ...,
+        worker_ids: _abc.Iterable[_builtins.str] | None = ...,
+        reasons: _abc.Iterable[Global___WaitReason] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reasons", b"reasons", "task", b"task", "worker_ids", b"worker_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskCheck: _TypeAlias = TaskCheck  # noqa: Y015
 
 @_typing.final
 class TaskDefinition(_message.Message):
@@ -794,7 +869,7 @@ class TaskError(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Machine-readable: HANDLER_ERROR, TIMEOUT, QUEUED_TIMEOUT, TOTAL_TIMEOUT, WORKER_LOST, NEVER_STARTED, INVALID_INPUT,
+    """Machine-readable: HANDLER_ERROR, TIMEOUT, QUEUED_TIMEOUT, TOTAL_TIMEOUT, EXPIRED, WORKER_LOST, NEVER_STARTED, INVALID_INPUT,
     PERMISSION_DENIED, NON_RETRYABLE, UNKNOWN_TASK_TYPE, OUTPUT_TOO_LARGE, RESULT_NOT_STORABLE, TEMPLATE_ERROR,
     UPSTREAM_FAILED, CANCELLED.
     """
@@ -885,6 +960,9 @@ class TaskInstance(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    SCHEDULE_TIME_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """UUIDv7."""
     task_name: _builtins.str
@@ -955,6 +1033,18 @@ class TaskInstance(_message.Message):
         asks for nothing beyond a slot. Set by the scheduler.
         """
 
+    @_builtins.property
+    def schedule_time(self) -> _timestamp_pb2.Timestamp:
+        """When it is due: while it is PENDING, its start or its next attempt; absent otherwise."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """The submission's; of the first steps of a run, the run's. Absent: it does not expire."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The submission's; of a step, the run's."""
+
     def __init__(
         self,
         *,
@@ -983,10 +1073,13 @@ class TaskInstance(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         idempotency_key: _builtins.str = ...,
         resources: _policies_pb2.Resources | None = ...,
+        schedule_time: _timestamp_pb2.Timestamp | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "percent", b"percent", "queue_time", b"queue_time", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "expire_time", b"expire_time", "percent", b"percent", "queue_time", b"queue_time", "resources", b"resources", "schedule_time", b"schedule_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "attempt", b"attempt", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "metadata", b"metadata", "output_json", b"output_json", "params", b"params", "percent", b"percent", "priority", b"priority", "progress_message", b"progress_message", "queue_time", b"queue_time", "resources", b"resources", "retry_count", b"retry_count", "revision", b"revision", "run_id", b"run_id", "start_time", b"start_time", "status", b"status", "step_id", b"step_id", "task_id", b"task_id", "task_name", b"task_name", "task_type", b"task_type", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "assign_time", b"assign_time", "attempt", b"attempt", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "input_json", b"input_json", "metadata", b"metadata", "output_json", b"output_json", "params", b"params", "percent", b"percent", "priority", b"priority", "progress_message", b"progress_message", "queue_time", b"queue_time", "resources", b"resources", "retry_count", b"retry_count", "revision", b"revision", "run_id", b"run_id", "schedule_time", b"schedule_time", "start_time", b"start_time", "status", b"status", "step_id", b"step_id", "tags", b"tags", "task_id", b"task_id", "task_name", b"task_name", "task_type", b"task_type", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__percent: _TypeAlias = _typing.Literal["percent"]  # noqa: Y015
     _WhichOneofArgType__percent: _TypeAlias = _typing.Literal["_percent", b"_percent"]  # noqa: Y015
@@ -1587,7 +1680,7 @@ class WaitReason(_message.Message):
     VARIABLES_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """Machine-readable: NO_WORKER_FOR_TYPE, NO_WORKER_MATCHES, WORKERS_UNHEALTHY, WORKERS_BUSY, RESOURCES_SHORT,
-    RESOURCES_NEVER_FIT, BEHIND_OTHERS, RETRY_DELAY, UPSTREAM_RUNNING, START_PENDING, RUNNING, CANCEL_PENDING,
+    RESOURCES_NEVER_FIT, BEHIND_OTHERS, NOT_DUE, RETRY_DELAY, UPSTREAM_RUNNING, START_PENDING, RUNNING, CANCEL_PENDING,
     CANCEL_UNCONFIRMED, WORKER_SILENT, TAKEOVER_GRACE, LEASE_PENDING, COMMIT_PENDING.
     """
     message: _builtins.str

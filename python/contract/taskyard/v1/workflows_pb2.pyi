@@ -5,6 +5,7 @@ Workflows for clients: define, start, look, stop."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -76,6 +77,8 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     """Told to stop; some step has not confirmed."""
     RUN_STATE_CANCELLED: _RunState.ValueType  # 5
     """Ended because someone wanted it."""
+    RUN_STATE_PENDING: _RunState.ValueType  # 6
+    """Waits for its time; no step has begun."""
 
 class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
     """How a run stands."""
@@ -92,6 +95,8 @@ RUN_STATE_CANCELLING: RunState.ValueType  # 4
 """Told to stop; some step has not confirmed."""
 RUN_STATE_CANCELLED: RunState.ValueType  # 5
 """Ended because someone wanted it."""
+RUN_STATE_PENDING: RunState.ValueType  # 6
+"""Waits for its time; no step has begun."""
 Global___RunState: _TypeAlias = RunState  # noqa: Y015
 
 @_typing.final
@@ -469,6 +474,10 @@ class RunSubmission(_message.Message):
     INPUTS_JSON_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    SCHEDULE_TIME_FIELD_NUMBER: _builtins.int
+    START_DELAY_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless: within 24 hours the same id answers with the first outcome. 1 to 128 characters; empty:
     a repeat starts another run.
@@ -483,6 +492,26 @@ class RunSubmission(_message.Message):
     """Runs with the same key are one: a later start answers with the first id. 1 to 200 characters. Empty: none."""
     priority: _builtins.int
     """Replaces the steps' priority. 1 (first) to 10 (last). Default: the steps' own."""
+    @_builtins.property
+    def schedule_time(self) -> _timestamp_pb2.Timestamp:
+        """It does not begin before this time. Absent, or a time that has passed: at once. Range: the years 1970 to 9999. Only
+        one of this and `start_delay`.
+        """
+
+    @_builtins.property
+    def start_delay(self) -> _duration_pb2.Duration:
+        """It does not begin before so long after the call. Default: 0, at once. Range: 0 to 3,650 days."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """A first step (one that waits for no other) that has not started by then ends as TIMEOUT (EXPIRED). Absent: never.
+        Must be later than `schedule_time`.
+        """
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Words to find it and the tasks of its steps by: `"nightly" in tags`. At most 32, each once, of 1 to 100 characters."""
+
     def __init__(
         self,
         *,
@@ -492,10 +521,14 @@ class RunSubmission(_message.Message):
         inputs_json: _builtins.str = ...,
         idempotency_key: _builtins.str = ...,
         priority: _builtins.int | None = ...,
+        schedule_time: _timestamp_pb2.Timestamp | None = ...,
+        start_delay: _duration_pb2.Duration | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "priority", b"priority"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "expire_time", b"expire_time", "priority", b"priority", "schedule_time", b"schedule_time", "start_delay", b"start_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "idempotency_key", b"idempotency_key", "inputs_json", b"inputs_json", "priority", b"priority", "request_id", b"request_id", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "inputs_json", b"inputs_json", "priority", b"priority", "request_id", b"request_id", "schedule_time", b"schedule_time", "start_delay", b"start_delay", "tags", b"tags", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
@@ -511,8 +544,11 @@ class StartRunsRequest(_message.Message):
 
     RUNS_FIELD_NUMBER: _builtins.int
     ATOMIC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     atomic: _builtins.bool
     """True: one bad item refuses all. Default: each item has its own outcome."""
+    validate_only: _builtins.bool
+    """True: nothing is started. Each outcome says in `check` what would become of its run, or why it is refused."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunSubmission]:
         """1 to 10,000 runs, 16 MiB in all."""
@@ -522,10 +558,11 @@ class StartRunsRequest(_message.Message):
         *,
         runs: _abc.Iterable[Global___RunSubmission] | None = ...,
         atomic: _builtins.bool = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["atomic", b"atomic", "runs", b"runs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["atomic", b"atomic", "runs", b"runs", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -565,6 +602,7 @@ class StartOutcome(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     REPEATED_REQUEST_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The submission's."""
     run_id: _builtins.str
@@ -575,6 +613,10 @@ class StartOutcome(_message.Message):
     def refusal(self) -> _tasks_pb2.Refusal:
         """Why it was refused; absent when it was accepted."""
 
+    @_builtins.property
+    def check(self) -> Global___RunCheck:
+        """What would become of it; only when the call says `validate_only` and nothing is wrong with it."""
+
     def __init__(
         self,
         *,
@@ -582,14 +624,75 @@ class StartOutcome(_message.Message):
         run_id: _builtins.str = ...,
         repeated_request: _builtins.bool = ...,
         refusal: _tasks_pb2.Refusal | None = ...,
+        check: Global___RunCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "refusal", b"refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "repeated_request", b"repeated_request", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "refusal", b"refusal", "repeated_request", b"repeated_request", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartOutcome: _TypeAlias = StartOutcome  # noqa: Y015
+
+@_typing.final
+class RunCheck(_message.Message):
+    """What would become of a run if it were started now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def run(self) -> Global___Run:
+        """The run as it would be stored, defaults filled in. It has no id."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepCheck]:
+        """Its steps in the workflow's order."""
+
+    def __init__(
+        self,
+        *,
+        run: Global___Run | None = ...,
+        steps: _abc.Iterable[Global___StepCheck] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunCheck: _TypeAlias = RunCheck  # noqa: Y015
+
+@_typing.final
+class StepCheck(_message.Message):
+    """What would become of a step once it is ready."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
+    step_id: _builtins.str
+    """The step's id."""
+    @_builtins.property
+    def check(self) -> _tasks_pb2.TaskCheck:
+        """Its task as it would be stored. Where a template reads the output of a step, or the attempt, it stands as it was
+        written.
+        """
+
+    def __init__(
+        self,
+        *,
+        step_id: _builtins.str = ...,
+        check: _tasks_pb2.TaskCheck | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "step_id", b"step_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepCheck: _TypeAlias = StepCheck  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
@@ -609,6 +712,10 @@ class Run(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     STEPS_TOTAL_FIELD_NUMBER: _builtins.int
     STEPS_ENDED_FIELD_NUMBER: _builtins.int
+    SCHEDULE_TIME_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    VARIABLES_JSON_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """UUIDv7."""
     workflow: _builtins.str
@@ -629,6 +736,8 @@ class Run(_message.Message):
     """How many steps it has."""
     steps_ended: _builtins.int
     """How many of them have ended."""
+    variables_json: _builtins.str
+    """The variables that its templates read, as they were when it was created: a JSON object. Empty: it reads none."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was created."""
@@ -636,6 +745,18 @@ class Run(_message.Message):
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """When it ended; absent before."""
+
+    @_builtins.property
+    def schedule_time(self) -> _timestamp_pb2.Timestamp:
+        """When it is due, while it is PENDING; absent otherwise."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """The submission's; absent: its first steps do not expire."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The submission's."""
 
     def __init__(
         self,
@@ -652,10 +773,14 @@ class Run(_message.Message):
         revision: _builtins.int = ...,
         steps_total: _builtins.int = ...,
         steps_ended: _builtins.int = ...,
+        schedule_time: _timestamp_pb2.Timestamp | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        variables_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expire_time", b"expire_time", "schedule_time", b"schedule_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error_message", b"error_message", "inputs_json", b"inputs_json", "output_json", b"output_json", "revision", b"revision", "run_id", b"run_id", "state", b"state", "steps_ended", b"steps_ended", "steps_total", b"steps_total", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error_message", b"error_message", "expire_time", b"expire_time", "inputs_json", b"inputs_json", "output_json", b"output_json", "revision", b"revision", "run_id", b"run_id", "schedule_time", b"schedule_time", "state", b"state", "steps_ended", b"steps_ended", "steps_total", b"steps_total", "tags", b"tags", "variables_json", b"variables_json", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -952,3 +1077,242 @@ class WatchRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchRunResponse: _TypeAlias = WatchRunResponse  # noqa: Y015
+
+@_typing.final
+class Variable(_message.Message):
+    """A value that the workflows of a tenant share. It is no place for secrets: whoever may read runs reads it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_JSON_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """1 to 128 letters, digits, `_`, `-`, `.`; templates reach it as `${vars.name}`. Unique in the tenant."""
+    value_json: _builtins.str
+    """Its value, any JSON. At most 64 KiB."""
+    description: _builtins.str
+    """For people. At most 10,000 characters."""
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was last set; given by the scheduler."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value_json: _builtins.str = ...,
+        description: _builtins.str = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["update_time", b"update_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "update_time", b"update_time", "value_json", b"value_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Variable: _TypeAlias = Variable  # noqa: Y015
+
+@_typing.final
+class SetVariableRequest(_message.Message):
+    """A variable to be set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    VARIABLE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    @_builtins.property
+    def variable(self) -> Global___Variable:
+        """The whole variable."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        variable: Global___Variable | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["variable", b"variable"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "variable", b"variable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetVariableRequest: _TypeAlias = SetVariableRequest  # noqa: Y015
+
+@_typing.final
+class SetVariableResponse(_message.Message):
+    """The variable as stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VARIABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def variable(self) -> Global___Variable:
+        """With its time."""
+
+    def __init__(
+        self,
+        *,
+        variable: Global___Variable | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["variable", b"variable"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["variable", b"variable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetVariableResponse: _TypeAlias = SetVariableResponse  # noqa: Y015
+
+@_typing.final
+class GetVariableRequest(_message.Message):
+    """Asks for a variable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVariableRequest: _TypeAlias = GetVariableRequest  # noqa: Y015
+
+@_typing.final
+class GetVariableResponse(_message.Message):
+    """The variable asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VARIABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def variable(self) -> Global___Variable:
+        """As stored."""
+
+    def __init__(
+        self,
+        *,
+        variable: Global___Variable | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["variable", b"variable"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["variable", b"variable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVariableResponse: _TypeAlias = GetVariableResponse  # noqa: Y015
+
+@_typing.final
+class ListVariablesRequest(_message.Message):
+    """Asks for a page of variables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Default: 100. Range: 1 to 1,000."""
+    page_token: _builtins.str
+    """From an earlier answer. Empty: the first page."""
+    filter: _builtins.str
+    """Which ones, for example `name == "region"`. Empty: all."""
+    order_by: _builtins.str
+    """`name`. Empty: by name."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        filter: _builtins.str = ...,
+        order_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListVariablesRequest: _TypeAlias = ListVariablesRequest  # noqa: Y015
+
+@_typing.final
+class ListVariablesResponse(_message.Message):
+    """A page of variables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VARIABLES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty at the end."""
+    @_builtins.property
+    def variables(self) -> _containers.RepeatedCompositeFieldContainer[Global___Variable]:
+        """The page."""
+
+    def __init__(
+        self,
+        *,
+        variables: _abc.Iterable[Global___Variable] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "variables", b"variables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListVariablesResponse: _TypeAlias = ListVariablesResponse  # noqa: Y015
+
+@_typing.final
+class DeleteVariableRequest(_message.Message):
+    """Names a variable to be deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVariableRequest: _TypeAlias = DeleteVariableRequest  # noqa: Y015
+
+@_typing.final
+class DeleteVariableResponse(_message.Message):
+    """The variable is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVariableResponse: _TypeAlias = DeleteVariableResponse  # noqa: Y015

@@ -76,6 +76,26 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.SetVariable = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/SetVariable',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableResponse.FromString,
+                _registered_method=True)
+        self.GetVariable = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/GetVariable',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.GetVariableRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.GetVariableResponse.FromString,
+                _registered_method=True)
+        self.ListVariables = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/ListVariables',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.ListVariablesRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListVariablesResponse.FromString,
+                _registered_method=True)
+        self.DeleteVariable = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/DeleteVariable',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.DeleteVariableRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.DeleteVariableResponse.FromString,
+                _registered_method=True)
         self.WatchRun = channel.unary_stream(
                 '/taskyard.v1.WorkflowService/WatchRun',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.WatchRunRequest.SerializeToString,
@@ -151,6 +171,39 @@ class WorkflowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetVariable(self, request, context):
+        """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
+        were set when it was created.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetVariable(self, request, context):
+        """Reads one variable.
+
+        NOT_FOUND: there is none of that name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListVariables(self, request, context):
+        """Lists variables by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteVariable(self, request, context):
+        """Deletes a variable. Runs that exist keep its value; a start of a workflow that reads it is refused from now on.
+
+        NOT_FOUND: there is none of that name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchRun(self, request, context):
         """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
 
@@ -199,6 +252,26 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'SetVariable': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetVariable,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableResponse.SerializeToString,
+            ),
+            'GetVariable': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetVariable,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.GetVariableRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.GetVariableResponse.SerializeToString,
+            ),
+            'ListVariables': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListVariables,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListVariablesRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.ListVariablesResponse.SerializeToString,
+            ),
+            'DeleteVariable': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteVariable,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.DeleteVariableRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.DeleteVariableResponse.SerializeToString,
             ),
             'WatchRun': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchRun,
@@ -402,6 +475,114 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/CancelRun',
             taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetVariable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/SetVariable',
+            taskyard_dot_v1_dot_workflows__pb2.SetVariableRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.SetVariableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetVariable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/GetVariable',
+            taskyard_dot_v1_dot_workflows__pb2.GetVariableRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.GetVariableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListVariables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/ListVariables',
+            taskyard_dot_v1_dot_workflows__pb2.ListVariablesRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.ListVariablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteVariable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/DeleteVariable',
+            taskyard_dot_v1_dot_workflows__pb2.DeleteVariableRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.DeleteVariableResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,6 +67,22 @@ class WorkflowServiceStub:
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
     """
+    SetVariable: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]
+    """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
+    were set when it was created.
+    """
+    GetVariable: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetVariableRequest, _workflows_pb2.GetVariableResponse]
+    """Reads one variable.
+
+    NOT_FOUND: there is none of that name.
+    """
+    ListVariables: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListVariablesRequest, _workflows_pb2.ListVariablesResponse]
+    """Lists variables by name."""
+    DeleteVariable: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.DeleteVariableRequest, _workflows_pb2.DeleteVariableResponse]
+    """Deletes a variable. Runs that exist keep its value; a start of a workflow that reads it is refused from now on.
+
+    NOT_FOUND: there is none of that name.
+    """
     WatchRun: _grpc.UnaryStreamMultiCallable[_workflows_pb2.WatchRunRequest, _workflows_pb2.WatchRunResponse]
     """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
 
@@ -113,6 +129,22 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     """Cancels a run and every step of it that has not ended.
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+    """
+    SetVariable: _aio.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]  # type: ignore[assignment]
+    """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
+    were set when it was created.
+    """
+    GetVariable: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetVariableRequest, _workflows_pb2.GetVariableResponse]  # type: ignore[assignment]
+    """Reads one variable.
+
+    NOT_FOUND: there is none of that name.
+    """
+    ListVariables: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListVariablesRequest, _workflows_pb2.ListVariablesResponse]  # type: ignore[assignment]
+    """Lists variables by name."""
+    DeleteVariable: _aio.UnaryUnaryMultiCallable[_workflows_pb2.DeleteVariableRequest, _workflows_pb2.DeleteVariableResponse]  # type: ignore[assignment]
+    """Deletes a variable. Runs that exist keep its value; a start of a workflow that reads it is refused from now on.
+
+    NOT_FOUND: there is none of that name.
     """
     WatchRun: _aio.UnaryStreamMultiCallable[_workflows_pb2.WatchRunRequest, _workflows_pb2.WatchRunResponse]  # type: ignore[assignment]
     """Sends the present state of a run, then each committed change of it or its steps, until it has ended.
@@ -199,6 +231,46 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         """Cancels a run and every step of it that has not ended.
 
         NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+        """
+
+    @_abc_1.abstractmethod
+    def SetVariable(
+        self,
+        request: _workflows_pb2.SetVariableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.SetVariableResponse, _abc.Awaitable[_workflows_pb2.SetVariableResponse]]:
+        """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
+        were set when it was created.
+        """
+
+    @_abc_1.abstractmethod
+    def GetVariable(
+        self,
+        request: _workflows_pb2.GetVariableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.GetVariableResponse, _abc.Awaitable[_workflows_pb2.GetVariableResponse]]:
+        """Reads one variable.
+
+        NOT_FOUND: there is none of that name.
+        """
+
+    @_abc_1.abstractmethod
+    def ListVariables(
+        self,
+        request: _workflows_pb2.ListVariablesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.ListVariablesResponse, _abc.Awaitable[_workflows_pb2.ListVariablesResponse]]:
+        """Lists variables by name."""
+
+    @_abc_1.abstractmethod
+    def DeleteVariable(
+        self,
+        request: _workflows_pb2.DeleteVariableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.DeleteVariableResponse, _abc.Awaitable[_workflows_pb2.DeleteVariableResponse]]:
+        """Deletes a variable. Runs that exist keep its value; a start of a workflow that reads it is refused from now on.
+
+        NOT_FOUND: there is none of that name.
         """
 
     @_abc_1.abstractmethod

@@ -33,6 +33,7 @@ CANCELLED_KIND = "CANCELLED"
 TIMEOUT_KIND = "TIMEOUT"
 TOTAL_TIMEOUT_KIND = "TOTAL_TIMEOUT"
 QUEUED_TIMEOUT_KIND = "QUEUED_TIMEOUT"
+EXPIRED_KIND = "EXPIRED"
 """Why a CANCELLING instance ends, kept in its error kind."""
 
 CHECKPOINT_BITS = 32
@@ -140,7 +141,7 @@ def wait(c: Cluster, instance: Instance, due: int) -> None:
         return
     c.move(instance, PENDING)
     instance.not_before = due
-    c.timers.arm(instance.id, due)
+    c.arm_waiting(instance)
 
 
 def requeue(c: Cluster, instance: Instance, kind: str, message: str) -> None:
@@ -214,7 +215,8 @@ def end(c: Cluster, instance: Instance, state: int) -> None:
 def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KIND) -> None:
     """Somebody, or a timeout, wants the instance to end. Ends it now when no worker holds it.
 
-    `kind` is CANCELLED_KIND, TIMEOUT_KIND (the attempt ends, another may follow) or TOTAL_TIMEOUT_KIND.
+    `kind` is CANCELLED_KIND, TIMEOUT_KIND (the attempt ends, another may follow), TOTAL_TIMEOUT_KIND, or, for one that
+    waits, QUEUED_TIMEOUT_KIND or EXPIRED_KIND.
     """
     if instance.phase == ENDED:
         return

@@ -11,7 +11,7 @@ from taskyard_core.engine.effects import Batch, CancelOrder
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.ids import IdSource
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ENDED, PENDING, PHASES, QUEUED, Instance, Policy, Row
+from taskyard_core.records import ENDED, PENDING, PHASES, Instance, Row
 from taskyard_core.timers import Timers
 from taskyard_core.transitions import NEXT, WorkerState, refuse_move
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 QUEUES_KEPT = 1_000
+RUN = "r:"
+"""Prefix of a run's timer; no instance id begins so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +197,16 @@ class Cluster:
 
     # Queues.
 
-    def queue_for(self, tenant: str, key: str, task_type: str, policy: Policy) -> ReadyQueue:
-        """Returns the ready queue of that name, making it when there is none."""
+    def queue_for(self, instance: Instance) -> ReadyQueue:
+        """Returns the ready queue of an instance, making it when there is none."""
+        tenant, key = instance.tenant, instance.queue
         queue = self.queues.get((tenant, key))
         if queue is None:
             if len(self.queues) >= self.queues_kept:
                 self._drop_empty_queues()
-            queue = self.queues[tenant, key] = ReadyQueue(tenant, key, task_type, policy)
+            policy = instance.policy
+            deadlines = policy.waits or instance.expire_at is not None
+            queue = self.queues[tenant, key] = ReadyQueue(tenant, key, instance.task_type, policy, deadlines=deadlines)
         return queue
 
     def _drop_empty_queues(self) -> None:
@@ -215,11 +220,11 @@ class Cluster:
 
     def enqueue(self, instance: Instance) -> None:
         """Puts a QUEUED instance into its queue and arms its waiting timer."""
-        queue = self.queue_for(instance.tenant, instance.queue, instance.task_type, instance.policy)
+        queue = self.queue_for(instance)
         spilled = queue.push(instance)
         if not queue.waiting:
             self.active[queue] = None
-        if instance.policy.waits:
+        if queue.deadlines:
             self.arm_waiting(instance)
         else:
             self.timers.cancel(instance.id)
@@ -229,14 +234,21 @@ class Cluster:
                 self.kept[gone.id] = gone
 
     def arm_waiting(self, instance: Instance) -> None:
-        """Arms the timer of a QUEUED instance that has a deadline."""
+        """Arms the timer of an instance that waits, for the first of what bounds its wait."""
         policy = instance.policy
         bounds = []
-        if policy.queued_ms and instance.queued_at is not None:
+        if instance.state == PENDING:
+            bounds.append(instance.not_before or self.now)
+        elif policy.queued_ms and instance.queued_at is not None:
             bounds.append(instance.queued_at + policy.queued_ms)
         if policy.total_ms:
             bounds.append(instance.created_at + policy.total_ms)
-        self.timers.arm(instance.id, min(bounds))
+        if instance.expire_at is not None and may_expire(instance):
+            bounds.append(instance.expire_at)
+        if bounds:
+            self.timers.arm(instance.id, min(bounds))
+        else:
+            self.timers.cancel(instance.id)
 
     def leave_queue(self, instance: Instance) -> None:
         """Counts a QUEUED instance out of its queue, before its state changes otherwise than by dispatch."""
@@ -327,6 +339,6 @@ class Cluster:
             keys.popitem(last=False)
 
 
-def is_waiting(instance: Instance) -> bool:
-    """Tells whether an instance is with no worker."""
-    return instance.state in (QUEUED, PENDING)
+def may_expire(instance: Instance) -> bool:
+    """Tells whether no attempt has started, so that a waiting instance ends at its expiry."""
+    return instance.started_at is None and not instance.retries

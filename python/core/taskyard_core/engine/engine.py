@@ -7,6 +7,7 @@ been committed. Time is what each call says: Unix milliseconds that never step b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from taskyard_core.engine import (
     attempts,
@@ -28,6 +29,8 @@ from taskyard_core.engine.events import (
     Deregister,
     Heartbeat,
     Hello,
+    NewRun,
+    NewTask,
     Refused,
     Register,
     Retry,
@@ -36,7 +39,7 @@ from taskyard_core.engine.events import (
     Submit,
     WorkerFrame,
 )
-from taskyard_core.engine.explain import WaitReason, explain, explain_step
+from taskyard_core.engine.explain import Prospect, WaitReason, explain, explain_step, prospect
 from taskyard_core.engine.sessions import Standing
 from taskyard_core.ids import IdSource
 from taskyard_core.records import CANCELLED, ENDED, Instance, Row, TaskState
@@ -112,6 +115,7 @@ class Engine:
         Batches may be sealed while others are being committed. They are committed in the order of their sealing, and
         `committed` is told of each that has a revision.
         """
+        timing.due(self.cluster)  # what has expired, or waited too long, goes to no worker
         dispatch.dispatch(self.cluster)
         return seal.seal(self.cluster)
 
@@ -150,7 +154,26 @@ class Engine:
         """Returns why a step of a live run has no instance yet; None for a run that is not in memory."""
         self._at(now_ms)
         run = self.cluster.runs.get(run_id)
-        return None if run is None else explain_step(run, run.plan.graph.index[step_id])
+        return None if run is None else explain_step(self.cluster, run, run.plan.graph.index[step_id])
+
+    def prospect(self, tenant: str, new: NewTask, now_ms: int) -> Prospect:
+        """Returns what would become of a task if it were submitted now; nothing is."""
+        self._at(now_ms)
+        return prospect(self.cluster, tenant, new)
+
+    def prospect_run(self, tenant: str, new: NewRun, now_ms: int) -> tuple[Row, list[Prospect]]:
+        """Returns RUN_COLUMNS of a run, and what would become of each step, if it were started now; nothing is.
+
+        Where a template reads the output of a step, or the attempt, it stands as it was written.
+
+        Raises:
+            RenderError: a template finds no value in the run's inputs or variables.
+        """
+        self._at(now_ms)
+        run = runs.make_run(self.cluster, tenant, new)
+        run.scope = replace(run.scope, begun=False)
+        tasks = [runs.task_of(run, step) for step in range(run.steps_total)]
+        return run.row(), [prospect(self.cluster, tenant, task) for task in tasks]
 
     # Recovery: before the first event of a term.
 

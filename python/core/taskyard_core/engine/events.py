@@ -13,9 +13,26 @@ Reply = object
 Stream = object
 
 
+@dataclass(frozen=True, slots=True)
+class When:
+    """When a task or a run is due, and until when it may begin. Times are Unix milliseconds, 0 for none.
+
+    The later of `start_at` and `delay_ms` after its creation counts.
+    """
+
+    start_at: int = 0
+    delay_ms: int = 0
+    expire_at: int = 0
+
+    def due(self, now: int) -> int:
+        """Returns when something created now is due; 0 for at once."""
+        due = max(self.start_at, now + self.delay_ms)
+        return due if due > now else 0
+
+
 @dataclass(slots=True)
 class NewTask:
-    """A submission that passed validation. Fields as in Instance."""
+    """A submission that passed validation. Fields as in Instance; `when` None: at once, and for ever."""
 
     task_type: str
     policy: Policy
@@ -28,6 +45,8 @@ class NewTask:
     request_hash: bytes | None = None
     idempotency_key: str | None = None
     traceparent: str = ""
+    when: When | None = None
+    tags: str | None = None
 
 
 @dataclass(slots=True)
@@ -71,7 +90,7 @@ class Submit:
 
 @dataclass(slots=True)
 class NewRun:
-    """A start that passed validation. `inputs_json` has the defaults filled in."""
+    """A start that passed validation. `inputs_json` has the defaults filled in; `when` as in NewTask."""
 
     workflow: str
     version: int
@@ -80,6 +99,9 @@ class NewRun:
     request_id: str | None = None
     request_hash: bytes | None = None
     idempotency_key: str | None = None
+    when: When | None = None
+    tags: str | None = None
+    variables_json: str | None = None
 
 
 @dataclass(slots=True)

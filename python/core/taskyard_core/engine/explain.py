@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import NewTask
+from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.fleet import Worker, parse_selector
 from taskyard_core.ready import ReadyQueue
@@ -26,6 +28,8 @@ def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
     """Returns the reasons why a live instance has not ended, the most important first."""
     if instance.state == PENDING:
         left = max(0, (instance.not_before or c.now) - c.now)
+        if not instance.attempt:
+            return [_not_due("it", left)]
         return [
             WaitReason(
                 "RETRY_DELAY",
@@ -36,6 +40,10 @@ def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
     if instance.state == QUEUED:
         return _why_queued(c, instance)
     return _why_in_flight(c, instance)
+
+
+def _not_due(what: str, left: int) -> WaitReason:
+    return WaitReason("NOT_DUE", f"{what} is due in {left} ms", {"wait_ms": str(left)})
 
 
 def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
@@ -84,28 +92,68 @@ def _why_silent(c: Cluster, instance: Instance, worker: Worker | None) -> list[W
     return [WaitReason("WORKER_SILENT", message, facts)]
 
 
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What would become of a task if it were submitted now.
+
+    Attributes:
+        instance: The task as it would be made. It is in no queue.
+        workers: Those that would take it now, or once they have room.
+        reasons: Why none takes it now; empty when one would.
+    """
+
+    instance: Instance
+    workers: list[Worker]
+    reasons: list[WaitReason]
+
+
+def prospect(c: Cluster, tenant: str, new: NewTask) -> Prospect:
+    """Looks where a task would go, and makes nothing."""
+    instance = make_instance(c, tenant, new)
+    workers, reason = _who_matches(c, instance)
+    if reason is not None:
+        return Prospect(instance, [], [reason])
+    able = [worker for worker in _healthy(workers, instance) if _could_fit(worker, instance.policy)]
+    queue = c.queues.get((tenant, instance.queue)) or ReadyQueue(tenant, instance.queue, new.task_type, new.policy)
+    reasons = _why_not_taken(c, queue, instance, workers)
+    if reasons and reasons[0].code == "BEHIND_OTHERS" and not len(queue):
+        reasons = []  # what is first in its queue, with a worker that has room, goes there at once
+    if instance.state == PENDING:
+        reasons = explain(c, instance)
+    return Prospect(instance, able, reasons)
+
+
 def _why_queued(c: Cluster, instance: Instance) -> list[WaitReason]:
     queue = c.queues.get((instance.tenant, instance.queue))
     if queue is None:
         return [WaitReason("COMMIT_PENDING", "it has just been made")]
+    workers, reason = _who_matches(c, instance)
+    return [reason] if reason is not None else _why_not_taken(c, queue, instance, workers)
+
+
+def _who_matches(c: Cluster, instance: Instance) -> tuple[list[Worker], WaitReason | None]:
+    """Returns the workers that offer its type and match its selector, or why there are none."""
     type_ = instance.task_type
     offering = [k for k in c.fleet.classes.values() if k.tenant == instance.tenant and k.offers(type_)]
     if not offering:
         message = f"no worker offers the task type {type_!r}: start one that does"
-        return [WaitReason("NO_WORKER_FOR_TYPE", message, {"task_type": type_})]
+        return [], WaitReason("NO_WORKER_FOR_TYPE", message, {"task_type": type_})
     policy = instance.policy
     if policy.selector:
         chosen = parse_selector(policy.selector)
         offering = [klass for klass in offering if chosen.matches(klass.labels)]
         if not offering:
             message = f"workers offer {type_!r}, but none has labels that match {policy.selector!r}"
-            return [WaitReason("NO_WORKER_MATCHES", message, {"selector": policy.selector})]
-    workers = [worker for worker in c.fleet.workers.values() if worker.klass in offering]
-    return _why_not_taken(c, queue, instance, workers)
+            return [], WaitReason("NO_WORKER_MATCHES", message, {"selector": policy.selector})
+    return [worker for worker in c.fleet.workers.values() if worker.klass in offering], None
+
+
+def _healthy(workers: list[Worker], instance: Instance) -> list[Worker]:
+    return [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
 
 
 def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: list[Worker]) -> list[WaitReason]:
-    healthy = [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
+    healthy = _healthy(workers, instance)
     if not healthy:
         names = ", ".join(f"{w.id} ({_standing(w, instance.task_type)})" for w in workers[:5])
         none = "it does not take it" if len(workers) == 1 else "none of them takes it"
@@ -165,8 +213,10 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def explain_step(run: LiveRun, step: int) -> list[WaitReason]:
+def explain_step(c: Cluster, run: LiveRun, step: int) -> list[WaitReason]:
     """Returns why a step of a live run has no instance yet."""
+    if run.state == RunState.PENDING:
+        return [_not_due("its run", max(0, (run.start_at or c.now) - c.now))]
     if run.state == RunState.CANCELLING:
         return [WaitReason("CANCEL_PENDING", "the run is being cancelled: the step will not start")]
     graph = run.plan.graph

@@ -20,9 +20,10 @@ class LiveRun:
     """A run that has not ended. Its attributes are the columns of RUN_COLUMNS, and the working state after them."""
 
     __slots__ = (
-        "cancel_reason", "created_at", "ended_at", "error_message", "id", "idempotency_key", "inputs_json",
+        "cancel_reason", "created_at", "ended_at", "error_message", "expire_at", "id", "idempotency_key", "inputs_json",
         "instance_ids", "is_new", "output_json", "outputs", "plan", "priority", "progress", "request_hash",
-        "request_id", "revision", "scope", "state", "tenant", "version", "workflow",
+        "request_id", "revision", "scope", "start_at", "state", "tags", "tenant", "variables_json", "version",
+        "workflow",
     )  # fmt: skip
 
     def __init__(self, tenant: str, id: str, plan: WorkflowVersion) -> None:
@@ -37,6 +38,10 @@ class LiveRun:
         self.request_hash: bytes | None = None
         self.idempotency_key: str | None = None
         self.created_at = 0
+        self.start_at: int | None = None
+        self.expire_at: int | None = None
+        self.tags: str | None = None
+        self.variables_json: str | None = None
         self.state: int = RunState.RUNNING
         self.output_json = ""
         self.error_message = ""
@@ -46,7 +51,7 @@ class LiveRun:
         self.progress = Progress(plan.graph)
         self.instance_ids: dict[int, str] = {}  # by step: the instance that was made for it
         self.outputs: dict[str, object] = {}  # by step id, only where a template reads it
-        self.scope = Scope({}, self.outputs, id, 1, "")
+        self.scope = Scope({}, self.outputs)
         self.is_new = True  # until its row is in a commit
 
     @property
@@ -62,8 +67,10 @@ class LiveRun:
     def open_scope(self) -> None:
         """Prepares what templates read, from the inputs and what is known of the run."""
         inputs = json.loads(self.inputs_json) if self.inputs_json else {}
-        time = datetime.fromtimestamp(self.created_at / 1000, UTC).isoformat(timespec="milliseconds")
-        self.scope = Scope(inputs, self.outputs, self.id, 1, time)
+        time = datetime.fromtimestamp((self.start_at or self.created_at) / 1000, UTC).isoformat(timespec="milliseconds")
+        facts = {"id": self.id, "workflow": self.workflow, "version": self.version, "tenant": self.tenant}
+        variables = json.loads(self.variables_json) if self.variables_json else {}
+        self.scope = Scope(inputs, self.outputs, facts, time, variables)
 
     def keep_output(self, step: int, output_json: str) -> None:
         """Keeps a step's output if a template reads it. It is JSON: what is none never became an output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from taskyard_core.engine import attempts, retries, runs, sessions
-from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.cluster import RUN, Cluster
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Registration, Worker
 from taskyard_core.ready import ReadyQueue, order_key
@@ -27,6 +27,8 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
     c.runs[run.id] = run
     if run.state == RunState.RUNNING:
         runs.resume(c, run)
+    elif run.state == RunState.PENDING:
+        c.timers.arm(RUN + run.id, run.start_at or c.now)
 
 
 def restore_instance(c: Cluster, instance: Instance) -> None:
@@ -34,7 +36,7 @@ def restore_instance(c: Cluster, instance: Instance) -> None:
     c.instances[instance.id] = instance
     _bring_to_now(c, instance)
     if instance.state == PENDING:
-        c.timers.arm(instance.id, instance.not_before or c.now)
+        c.arm_waiting(instance)
         return
     worker = c.fleet.workers.get(instance.worker_id)
     if worker is None:
@@ -64,7 +66,7 @@ def _bring_to_now(c: Cluster, instance: Instance) -> None:
         instance.order_key = min(instance.order_key, order_key(now, instance.priority))
     if instance.started_at is not None:
         instance.started_at = min(instance.started_at, now)
-    if instance.not_before is not None:
+    if instance.not_before is not None and instance.attempt:
         retry = instance.policy.retry
         longest = round(retry.max_delay_ms * (1.0 + retry.jitter))
         instance.not_before = min(instance.not_before, now + longest)
@@ -74,7 +76,7 @@ def _bring_to_now(c: Cluster, instance: Instance) -> None:
 
 def restore_queue(c: Cluster, first: Instance, waiting: int) -> None:
     """Takes note of a queue whose tasks are all in SQL: `first` is its first task, `waiting` their number."""
-    queue = c.queue_for(first.tenant, first.queue, first.task_type, first.policy)
+    queue = c.queue_for(first)
     queue.spilled = waiting
     queue.floor = (first.order_key, "")
 

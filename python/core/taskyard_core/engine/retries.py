@@ -59,6 +59,8 @@ def _why_not_now(c: Cluster, instance: Instance) -> Refused | None:
     if total and c.now >= instance.created_at + total:
         message = f"its total timeout of {span(total)} since its submission has passed: submit it anew"
         return Refused("TOTAL_TIMEOUT_PASSED", message)
+    if instance.error_kind == attempts.EXPIRED_KIND:
+        return Refused("EXPIRED", "it expired before it started, and its time does not come again: submit it anew")
     run = c.find_run(instance.run_id)
     if run is not None and run.state == RunState.CANCELLING:
         return Refused("RUN_CANCELLING", "its run is being cancelled: wait until that has ended")
@@ -98,7 +100,8 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> LiveRun:
         states[step] = step_state(instance)
         if instance.state == TaskState.SUCCESS:
             run.keep_output(step, instance.output_json)
-    run.progress.restore(states)
+    if run.state != RunState.PENDING:  # else no step has begun
+        run.progress.restore(states)
     return run
 
 

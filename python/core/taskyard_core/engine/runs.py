@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from taskyard_core.dag import Decision, RunOutcome, StepOutcome, StepState
 from taskyard_core.engine import attempts
-from taskyard_core.engine.cluster import Cluster
-from taskyard_core.engine.events import Accepted, CancelRun, Known, NewRun, NewTask, Outcome, Refused, StartRuns
+from taskyard_core.engine.cluster import RUN, Cluster
+from taskyard_core.engine.events import Accepted, CancelRun, Known, NewRun, NewTask, Outcome, Refused, StartRuns, When
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.engine.submit import find_clash, recognise, refuse_whole, remember
@@ -46,6 +46,19 @@ def _start_one(c: Cluster, tenant: str, new: NewRun | Refused, known: Known) -> 
     repeat = recognise(c, tenant, new, known)
     if repeat is not None:
         return repeat
+    run = make_run(c, tenant, new)
+    c.runs[run.id] = run
+    c.mark_run(run)
+    remember(c, tenant, new, run.id)
+    if run.state == RunState.RUNNING:
+        _begin(c, run)
+    else:
+        c.timers.arm(RUN + run.id, run.start_at or c.now)
+    return Accepted(run.id)
+
+
+def make_run(c: Cluster, tenant: str, new: NewRun) -> LiveRun:
+    """Makes a run: RUNNING, or PENDING when it is due later. The caller decides what becomes of it."""
     plan = c.workflows[tenant, new.workflow, new.version]
     run = LiveRun(tenant, c.ids.next(c.now), plan)
     run.inputs_json = new.inputs_json
@@ -54,29 +67,40 @@ def _start_one(c: Cluster, tenant: str, new: NewRun | Refused, known: Known) -> 
     run.request_hash = new.request_hash
     run.idempotency_key = new.idempotency_key
     run.created_at = c.now
+    run.tags = new.tags
+    run.variables_json = new.variables_json
+    if new.when is not None:
+        run.start_at = new.when.due(c.now) or None
+        run.expire_at = new.when.expire_at or None
+    if run.start_at is not None:
+        run.state = RunState.PENDING
     run.open_scope()
-    c.runs[run.id] = run
-    c.mark_run(run)
-    remember(c, tenant, new, run.id)
+    return run
+
+
+def due(c: Cluster, run_id: str) -> None:
+    """The time of a PENDING run has come."""
+    run = c.runs.get(run_id)
+    if run is not None and run.state == RunState.PENDING:
+        move_run(c, run, RunState.RUNNING)
+        _begin(c, run)
+
+
+def _begin(c: Cluster, run: LiveRun) -> None:
     failed: list[int] = []
     for step in run.progress.start():
         _make_step(c, run, step, failed)
     _settle(c, run, failed)
-    return Accepted(run.id)
 
 
 def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     """Makes the instance of a step that is ready. One whose templates find no value ends at once and joins `failed`."""
-    plan = run.plan.steps[step]
-    new = NewTask(
-        plan.task_type, plan.policy, plan.policy_json, task_name=plan.task_name, priority=run.priority or plan.priority
-    )
     problem = ""
     try:
-        new.params_json = _params(plan, run)
-        new.input_json = _input(plan, run)
+        new = task_of(run, step)
     except RenderError as error:
         problem = error.told(plan.id)
+        new = _bare_task(run, step)
     instance = make_instance(c, run.tenant, new)
     _bind(run, step, instance)
     c.add(instance)
@@ -87,6 +111,28 @@ def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     instance.error_message = problem
     _end_unrun(c, instance, TaskState.FAILED)
     failed.append(step)
+
+
+def task_of(run: LiveRun, step: int) -> NewTask:
+    """Returns the task of a step that is ready.
+
+    Raises:
+        RenderError: a template finds no value.
+    """
+    new = _bare_task(run, step)
+    plan = run.plan.steps[step]
+    new.params_json = _params(plan, run)
+    new.input_json = _input(plan, run)
+    return new
+
+
+def _bare_task(run: LiveRun, step: int) -> NewTask:
+    plan = run.plan.steps[step]
+    priority = run.priority or plan.priority
+    new = NewTask(plan.task_type, plan.policy, plan.policy_json, plan.task_name, priority, tags=run.tags)
+    if run.expire_at is not None and not run.plan.graph.upstream[step]:
+        new.when = When(expire_at=run.expire_at)
+    return new
 
 
 def _params(plan: StepPlan, run: LiveRun) -> str:
@@ -167,8 +213,7 @@ def _decide(c: Cluster, run: LiveRun, decisions: Iterable[tuple[int, Decision]],
 
 
 def _make_skipped(c: Cluster, run: LiveRun, step: int, decision: Decision) -> None:
-    plan = run.plan.steps[step]
-    instance = make_instance(c, run.tenant, NewTask(plan.task_type, plan.policy, plan.policy_json, plan.task_name))
+    instance = make_instance(c, run.tenant, _bare_task(run, step))
     _bind(run, step, instance)
     if decision == Decision.UPSTREAM_FAILED:
         instance.error_kind = UPSTREAM_FAILED_KIND
@@ -188,6 +233,10 @@ def _finish_if_done(c: Cluster, run: LiveRun) -> None:
     else:
         state = RunState.FAILED
         run.error_message = _first_failure(run)
+    _close(c, run, state)
+
+
+def _close(c: Cluster, run: LiveRun, state: RunState) -> None:
     move_run(c, run, state)
     run.ended_at = c.now
     c.batch.ended_runs.append((run.tenant, int(state)))
@@ -223,7 +272,9 @@ def move_run(c: Cluster, run: LiveRun, to: int) -> None:
 def cancel_run(c: Cluster, event: CancelRun) -> None:
     """Cancels every step that has not ended; steps that have not begun never will."""
     run = c.runs[event.run_id]
-    if run.state == RunState.RUNNING:
+    if run.state == RunState.PENDING:
+        _cancel_pending(c, run, event.reason)
+    elif run.state == RunState.RUNNING:
         run.cancel_reason = event.reason
         move_run(c, run, RunState.CANCELLING)
         run.progress.cancel()
@@ -234,6 +285,14 @@ def cancel_run(c: Cluster, event: CancelRun) -> None:
         if run.id in c.runs:
             _finish_if_done(c, run)
     c.batch.answers.append((event.reply, RunState(run.state)))
+
+
+def _cancel_pending(c: Cluster, run: LiveRun, reason: str) -> None:
+    """Ends a run of which no step has begun."""
+    c.timers.cancel(RUN + run.id)
+    run.cancel_reason = reason
+    run.progress.cancel()
+    _close(c, run, RunState.CANCELLED)
 
 
 def reopen(c: Cluster, run: LiveRun, step: int) -> None:

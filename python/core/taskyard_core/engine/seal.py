@@ -39,6 +39,8 @@ def writes(changes: Changes) -> bool:
         or changes.request_inserts
         or changes.task_definition_upserts
         or changes.task_definition_deletes
+        or changes.variable_upserts
+        or changes.variable_deletes
         or changes.workflow_inserts
     )
 

@@ -16,7 +16,7 @@ from taskyard_core.engine.events import (
     WorkerFrame,
 )
 from taskyard_core.fleet import Worker
-from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT, Instance
+from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT, Instance, drop_key
 from taskyard_core.transitions import WorkerState
 
 EPOCH_BITS = 32
@@ -70,8 +70,7 @@ def store_worker(c: Cluster, worker: Worker) -> None:
 
 def _unwrite_worker(c: Cluster, worker: Worker) -> None:
     """Takes an earlier session's row out of the batch: a commit has each key once."""
-    rows = c.batch.changes.worker_upserts
-    rows[:] = [row for row in rows if row[0] != worker.id]
+    drop_key(c.batch.changes.worker_upserts, (worker.id,))
 
 
 def standing(c: Cluster, worker_id: str, epoch: int) -> Standing:

@@ -9,6 +9,7 @@ from typing import Protocol
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import Accepted, Known, NewRun, NewTask, Outcome, Refused, Submit
 from taskyard_core.engine.instances import make_instance
+from taskyard_core.records import QUEUED
 
 
 class Item(Protocol):
@@ -39,7 +40,10 @@ def _submit_one(c: Cluster, tenant: str, task: NewTask | Refused, known: Known) 
             return repeat
     instance = make_instance(c, tenant, task)
     c.add(instance)
-    c.enqueue(instance)
+    if instance.state == QUEUED:
+        c.enqueue(instance)
+    else:
+        c.arm_waiting(instance)
     remember(c, tenant, task, instance.id)
     return Accepted(instance.id)
 

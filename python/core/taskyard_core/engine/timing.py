@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskyard_core.engine import attempts, sessions
-from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine import attempts, runs, sessions
+from taskyard_core.engine.cluster import RUN, Cluster, may_expire
 from taskyard_core.engine.effects import Batch
 from taskyard_core.fleet import LEASE, SILENCE
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
@@ -18,6 +18,9 @@ def due(c: Cluster) -> None:
             worker = c.fleet.workers.get(key[2:])
             if worker is not None:
                 (sessions.silence_due if kind == SILENCE else sessions.lease_due)(c, worker)
+            continue
+        if kind == RUN:
+            runs.due(c, key[2:])
             continue
         instance = c.instances.get(key)
         if instance is not None:
@@ -37,6 +40,8 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
             return
         message = f"not done within {span(policy.total_ms)} of its submission"
         attempts.cancel(c, instance, message, attempts.TOTAL_TIMEOUT_KIND)
+    elif instance.state in (PENDING, QUEUED) and _expired(c, instance):
+        attempts.cancel(c, instance, "it had not started when it expired", attempts.EXPIRED_KIND)
     elif instance.state == PENDING:
         attempts.to_queue(c, instance, keep_place=False)
     elif instance.state == QUEUED:
@@ -49,6 +54,10 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
     elif instance.state == RUNNING:
         message = f"ran longer than {span(policy.run_ms)} and its worker did not stop it"
         attempts.cancel(c, instance, message, attempts.TIMEOUT_KIND)
+
+
+def _expired(c: Cluster, instance: Instance) -> bool:
+    return instance.expire_at is not None and c.now >= instance.expire_at and may_expire(instance)
 
 
 def _start_due(c: Cluster, instance: Instance) -> None:

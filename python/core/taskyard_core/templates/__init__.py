@@ -6,6 +6,7 @@ nothing else: no expressions, no calls. The grammar is in `parser`.
 
 from taskyard_core.templates.check import check, check_workflow
 from taskyard_core.templates.errors import RenderError, TemplateError
+from taskyard_core.templates.late import fill_input, fill_params
 from taskyard_core.templates.parser import escape
 from taskyard_core.templates.references import Reference
 from taskyard_core.templates.scope import Scope
@@ -23,4 +24,6 @@ __all__ = [
     "compile_text",
     "compile_value",
     "escape",
+    "fill_input",
+    "fill_params",
 ]

@@ -1,7 +1,7 @@
 """Reads the template language from text, once, from left to right, in linear time.
 
     text       = { literal | "$${" (a literal "${") | "${" reference "}" }
-    reference  = ("inputs" | "steps" | "run" | "trigger") { "." word | "[" index "]" | "[" string "]" }
+    reference  = ("inputs" | "steps" | "run" | "trigger" | "vars") { "." word | "[" index "]" | "[" string "]" }
                | "secret:" name
     word       = letters, digits and "_"      index = digits      name = letters, digits and "_-./"
     string     = in single or double quotes; a backslash stands before a quote or a backslash
@@ -25,6 +25,7 @@ from taskyard_core.templates.references import (
     STEPS,
     TRIGGER,
     TRIGGER_FIELDS,
+    VARS,
     Reference,
     Segment,
 )
@@ -42,7 +43,7 @@ _BLANKS = " \t\r\n"
 _FIELDS = {STEPS: STEP_FIELDS, RUN: RUN_FIELDS, TRIGGER: TRIGGER_FIELDS}
 _MEANT = {
     STEPS: 'name a step and its output: ${steps.a.output} or ${steps["a-b"].output.c}',
-    RUN: "write ${run.id} or ${run.attempt}",
+    RUN: "write " + ", ".join(f"${{run.{field}}}" for field in RUN_FIELDS[:-1]) + f" or ${{run.{RUN_FIELDS[-1]}}}",
     TRIGGER: "write ${trigger.time}",
 }
 
@@ -178,6 +179,10 @@ class _ReferenceReader:
             if path and not isinstance(path[0], str):
                 self.fail("an input has a name, not a number: write ${inputs.name}")
             return
+        if root == VARS:
+            if not path or not isinstance(path[0], str):
+                self.fail("a variable is named after 'vars': write ${vars.name}")
+            return
         place = 1 if root == STEPS else 0
         if len(path) <= place or any(not isinstance(segment, str) for segment in path[: place + 1]):
             self.fail(f"'{reference.text()}' is incomplete; {_MEANT[root]}")
@@ -187,7 +192,7 @@ class _ReferenceReader:
             hint = suggestion(name, fields)
             self.fail(f"'{reference.text(place)}' has no field {cut(name)}; {_MEANT[root]}.{hint}")
         if root != STEPS and len(path) > 1:
-            self.fail(f"'{reference.text(1)}' is text and has no parts; {_MEANT[root]}")
+            self.fail(f"'{reference.text(1)}' is one value and has no parts; {_MEANT[root]}")
 
     def fail_root(self, root: str) -> NoReturn:
         known = ", ".join(ROOTS)

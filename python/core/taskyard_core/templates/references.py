@@ -13,11 +13,13 @@ INPUTS: Final = "inputs"
 STEPS: Final = "steps"
 RUN: Final = "run"
 TRIGGER: Final = "trigger"
+VARS: Final = "vars"
 SECRET: Final = "secret"  # noqa: S105 - a word of the language, no secret
 
-ROOTS: Final = (INPUTS, STEPS, RUN, TRIGGER, SECRET)
+ROOTS: Final = (INPUTS, STEPS, RUN, TRIGGER, VARS, SECRET)
 STEP_FIELDS: Final = ("output",)
-RUN_FIELDS: Final = ("id", "attempt")
+ATTEMPT: Final = "attempt"
+RUN_FIELDS: Final = ("id", ATTEMPT, "workflow", "version", "tenant")
 TRIGGER_FIELDS: Final = ("time",)
 
 _WORD = re.compile(r"\w+")
@@ -28,7 +30,7 @@ class Reference:
     """One reference of a template.
 
     Attributes:
-        root: `inputs`, `steps`, `run`, `trigger` or `secret`.
+        root: `inputs`, `steps`, `run`, `trigger`, `vars` or `secret`.
         path: What follows the root; a secret's is its name alone.
         position: Offset in the template's source of the `$` that begins it.
     """
@@ -51,6 +53,16 @@ class Reference:
     def secret(self) -> str | None:
         """The name of the secret that it reads, if it reads one."""
         return str(self.path[0]) if self.root == SECRET else None
+
+    @property
+    def variable(self) -> str | None:
+        """The name of the variable that it reads, if it reads one."""
+        return str(self.path[0]) if self.root == VARS else None
+
+    @property
+    def of_attempt(self) -> bool:
+        """Whether it reads the number of the attempt, which is known when an attempt is made and not before."""
+        return self.root == RUN and self.path[0] == ATTEMPT
 
     def text(self, length: int | None = None) -> str:
         """Return the reference as it is written, or only its first `length` segments after the root."""

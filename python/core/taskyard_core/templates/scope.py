@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from taskyard_core.templates.errors import RenderError
-from taskyard_core.templates.references import INPUTS, RUN, SECRET, STEPS, Reference, Segment
+from taskyard_core.templates.late import ATTEMPT_MARK
+from taskyard_core.templates.references import INPUTS, RUN, SECRET, STEPS, VARS, Reference, Segment
 from taskyard_core.violations import cut, suggestion
 
 RENDER_LIMIT: Final = 4 * 1024 * 1024
@@ -25,18 +26,21 @@ class Scope:
     Attributes:
         inputs: The run's inputs by name.
         steps: Output by step id, of the steps that succeeded; each output is a JSON-like value.
-        run_id: The run's id.
-        run_attempt: Number of the attempt, from 1.
+        run: What is known of the run itself, by the fields of `${run...}`; the attempt is filled in later.
         trigger_time: The time that the run stands for, as text (RFC 3339).
+        variables: The tenant's variables by name, those that the workflow reads.
         secrets: Values by name, where they may be resolved; None elsewhere.
+        begun: False before the run has begun: a reference to what only comes then (a step's output, the attempt)
+            renders as it was written.
     """
 
     inputs: Mapping[str, object]
     steps: Mapping[str, object]
-    run_id: str
-    run_attempt: int
-    trigger_time: str
+    run: Mapping[str, object] = field(default_factory=dict)
+    trigger_time: str = ""
+    variables: Mapping[str, object] = field(default_factory=dict)
     secrets: Mapping[str, str] | None = None
+    begun: bool = True
 
 
 class Rendering:
@@ -95,6 +99,8 @@ def resolve(reference: Reference, scope: Scope, field: str) -> object:
         RenderError: There is none; the error names the first part of the path that is missing.
     """
     path = reference.path
+    if not scope.begun and (reference.root == STEPS or reference.of_attempt):
+        return f"${{{reference.text()}}}"
     if reference.root == STEPS:
         step = path[0]
         if step not in scope.steps:
@@ -105,8 +111,10 @@ def resolve(reference: Reference, scope: Scope, field: str) -> object:
         return _walk(scope.inputs, reference, 0, field)
     if reference.root == SECRET:
         return _secret(str(path[0]), reference, scope, field)
+    if reference.root == VARS:
+        return _walk(scope.variables, reference, 0, field)
     if reference.root == RUN:
-        return scope.run_id if path[0] == "id" else scope.run_attempt
+        return ATTEMPT_MARK if reference.of_attempt else scope.run[str(path[0])]
     return scope.trigger_time
 
 

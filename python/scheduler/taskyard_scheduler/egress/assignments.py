@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from taskyard.v1 import workers_pb2 as pb
 from taskyard_core.engine.effects import Ack, Assign, CancelOrder, Outgoing
 from taskyard_core.records import Instance
+from taskyard_core.templates import fill_input, fill_params
 from taskyard_scheduler.egress.values import put_texts, utf8_size
 
 FRAME_TASKS: Final = 512
@@ -72,14 +73,16 @@ def _fill(message: pb.TaskAssignment, instance: Instance, token: str, lease_ms: 
     message.term = instance.term
     message.lease_ms = lease_ms
     message.tenant = instance.tenant
-    if instance.params_json:
-        put_texts(message.params, instance.params_json)
-    if instance.input_json:
-        message.input_json = instance.input_json
+    params, input = instance.params_json, instance.input_json
     if instance.run_id:
+        params, input = fill_params(params, instance.attempt), fill_input(input, instance.attempt)
         message.run_id = instance.run_id
         message.step_id = instance.step_id
         message.workflow_id = instance.workflow
+    if params:
+        put_texts(message.params, params)
+    if input:
+        message.input_json = input
     if instance.task_name:
         message.task_name = instance.task_name
     if instance.retries:

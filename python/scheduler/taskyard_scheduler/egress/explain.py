@@ -22,9 +22,14 @@ def explain_live(state: int, reasons: Sequence[WaitReason], policy: Policy) -> p
     asks = "" if any("asks" in each.variables for each in reasons) else _asks(policy, "asks")
     return pb.ExplainTaskResponse(
         status=state,  # type: ignore[arg-type]  # the numbers are those of the enum
-        reasons=[pb.WaitReason(code=each.code, message=each.message, variables=each.variables) for each in reasons],
+        reasons=wait_reasons(reasons),
         summary=f"The task is {TaskState(state).name}: {reasons[0].message}.{asks}",
     )
+
+
+def wait_reasons(reasons: Sequence[WaitReason]) -> list[pb.WaitReason]:
+    """Returns reasons as clients see them."""
+    return [pb.WaitReason(code=each.code, message=each.message, variables=each.variables) for each in reasons]
 
 
 def explain_ended(row: Row, policy: Policy) -> pb.ExplainTaskResponse:

@@ -15,6 +15,8 @@ from taskyard_core.records import (
     Row,
     committed_row,
 )
+from taskyard_core.tags import load_tags
+from taskyard_core.templates import fill_input, fill_params
 from taskyard_scheduler.egress.values import put_error, put_resources, put_texts, put_time
 
 BRIEF_LIMIT: Final = 1_000
@@ -32,8 +34,8 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
     """
     (
         _, id, task_name, task_type, _, run_id, step_id, priority, params_json, input_json, policy_json, _, _, _,
-        key, _, created_at, state, _, _, _, attempt, retries, _, worker_id, _, _, queued_at, assigned_at, started_at,
-        ended_at, _, output_json, error_kind, error_message, metadata_json, _, revision,
+        key, _, created_at, expire_at, tags, state, _, _, not_before, attempt, retries, _, worker_id, _, _, queued_at,
+        assigned_at, started_at, ended_at, _, output_json, error_kind, error_message, metadata_json, _, revision,
     ) = row[:_COLUMNS]  # fmt: skip
     task = pb.TaskInstance()
     task.task_id = id
@@ -45,7 +47,8 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
     task.revision = revision
     put_time(task.create_time, created_at)
     _put_times(task, queued_at, assigned_at, started_at, ended_at)
-    _put_work(task, params_json, input_json, output_json, metadata_json)
+    shown = attempt or 1
+    _put_work(task, fill_params(params_json, shown), fill_input(input_json, shown), output_json, metadata_json)
     if error_kind or error_message:
         put_error(task, state, error_kind, error_message)
     if run_id:
@@ -59,11 +62,26 @@ def instance_from_row(row: Row, live: Instance | None = None) -> pb.TaskInstance
         task.idempotency_key = key
     if policy_json:
         put_resources(task.resources, load_policy(policy_json))
+    if not_before is not None or expire_at is not None:
+        _put_schedule(task, not_before, expire_at)
+    if tags:
+        task.tags.extend(load_tags(tags))
     if live is not None:
-        if live.percent is not None:
-            task.percent = live.percent
-        task.progress_message = live.progress_message
+        _put_progress(task, live)
     return task
+
+
+def _put_progress(task: pb.TaskInstance, live: Instance) -> None:
+    if live.percent is not None:
+        task.percent = live.percent
+    task.progress_message = live.progress_message
+
+
+def _put_schedule(task: pb.TaskInstance, due: int | None, expiry: int | None) -> None:
+    if due is not None:
+        put_time(task.schedule_time, due)
+    if expiry is not None:
+        put_time(task.expire_time, expiry)
 
 
 def _put_times(

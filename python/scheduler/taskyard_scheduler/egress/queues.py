@@ -10,7 +10,8 @@ from taskyard_scheduler.egress.values import put_resources, put_time
 def queue_message(queue: ReadyQueue) -> pb.Queue:
     """Returns a queue as it is now."""
     policy = queue.policy
-    message = pb.Queue(task_type=queue.task_type, selector=policy.selector, waiting=len(queue), deadlines=policy.waits)
+    message = pb.Queue(task_type=queue.task_type, selector=policy.selector)
+    message.waiting, message.deadlines = len(queue), queue.deadlines
     put_resources(message.resources, policy)
     head = _head_ms(queue)
     if head is not None:

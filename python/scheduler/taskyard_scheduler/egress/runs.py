@@ -17,19 +17,26 @@ from taskyard_core.records import (
     Row,
     RunState,
 )
+from taskyard_core.tags import load_tags
 from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.egress.values import put_error, put_time
 
 _RUN: Final = len(RUN_COLUMNS)
 _STEP_ID: Final = INSTANCE_COLUMNS.index("step_id")
 _RUN_STATE: Final = RUN_COLUMNS.index("state")
-_UNMADE: Final = {RunState.RUNNING: PENDING, RunState.CANCELLING: CANCELLED, RunState.CANCELLED: CANCELLED}
+_UNMADE: Final = {
+    RunState.PENDING: PENDING,
+    RunState.RUNNING: PENDING,
+    RunState.CANCELLING: CANCELLED,
+    RunState.CANCELLED: CANCELLED,
+}
 
 
 def run_from_row(row: Row) -> pb.Run:
     """Returns a run as its row (RUN_COLUMNS) says."""
     (
-        _, id, workflow, version, inputs_json, _, _, _, _, created_at, state, output_json, error_message, ended_at,
+        _, id, workflow, version, inputs_json, _, _, _, _, created_at, start_at, expire_at, tags, variables_json,
+        state, output_json, error_message, ended_at,
         steps_total, steps_ended, _, revision,
     ) = row[:_RUN]  # fmt: skip
     run = pb.Run(
@@ -43,8 +50,14 @@ def run_from_row(row: Row) -> pb.Run:
         revision=revision,
         steps_total=steps_total,
         steps_ended=steps_ended,
+        tags=load_tags(tags),
+        variables_json=variables_json or "",
     )
     put_time(run.create_time, created_at)
+    if start_at is not None and state == RunState.PENDING:
+        put_time(run.schedule_time, start_at)
+    if expire_at is not None:
+        put_time(run.expire_time, expire_at)
     if ended_at is not None:
         put_time(run.end_time, ended_at)
     return run

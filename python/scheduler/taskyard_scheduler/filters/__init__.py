@@ -1,7 +1,7 @@
 """The filter language of lists: the part of CEL that becomes SQL, and the fields of each list.
 
     filter     = [ term { "&&" term } ]      term    = comparison | "(" filter ")"
-    comparison = field op literal | literal op field | field "in" "[" literal { "," literal } "]"
+    comparison = field op literal | literal op field | field "in" "[" literal { "," literal } "]" | "tag" "in" field
     literal    = "text" | 'text' | integer | true | false | timestamp("2025-01-31T12:00:00Z") | ENUM_NAME
 
 What else CEL has is recognised and refused by name, with what can be written instead.
@@ -12,6 +12,7 @@ from taskyard_scheduler.filters.fields import (
     QUEUE_FIELDS,
     RUN_FIELDS,
     TASK_FIELDS,
+    VARIABLE_FIELDS,
     WORKER_FIELDS,
     WORKFLOW_FIELDS,
     Fields,
@@ -26,6 +27,7 @@ __all__ = [
     "QUEUE_FIELDS",
     "RUN_FIELDS",
     "TASK_FIELDS",
+    "VARIABLE_FIELDS",
     "WORKER_FIELDS",
     "WORKFLOW_FIELDS",
     "FieldSpec",

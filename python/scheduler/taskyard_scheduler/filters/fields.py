@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from taskyard.v1 import fleet_pb2, workflows_pb2
 from taskyard_core.records import TaskState
 
-Kind = Literal["text", "integer", "bool", "time", "enum"]
+Kind = Literal["text", "integer", "bool", "time", "enum", "tags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ TASK_FIELDS: Final[Fields] = {
     "end_time": FieldSpec("ended_at", "time"),
     "revision": FieldSpec("revision", "integer"),
     "idempotency_key": FieldSpec("idempotency_key"),
+    "schedule_time": FieldSpec("not_before", "time"),
+    "expire_time": FieldSpec("expire_at", "time"),
+    "tags": FieldSpec("tags", "tags"),
 }
 RUN_FIELDS: Final[Fields] = {
     "run_id": FieldSpec("id"),
@@ -62,7 +65,15 @@ RUN_FIELDS: Final[Fields] = {
     "revision": FieldSpec("revision", "integer"),
     "steps_total": FieldSpec("steps_total", "integer"),
     "steps_ended": FieldSpec("steps_ended", "integer"),
+    "schedule_time": FieldSpec("start_at", "time"),
+    "expire_time": FieldSpec("expire_at", "time"),
+    "tags": FieldSpec("tags", "tags"),
 }
+VARIABLE_FIELDS: Final[Fields] = {
+    "name": FieldSpec("name"),
+    "update_time": FieldSpec("updated_at", "time"),
+}
+"""Variables are looked for in memory."""
 WORKFLOW_FIELDS: Final[Fields] = {
     "name": FieldSpec("name"),
     "version": FieldSpec("version", "integer"),

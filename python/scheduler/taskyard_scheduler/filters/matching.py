@@ -16,6 +16,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "in": lambda value, among: value in among,
+    "has": lambda value, part: part in value,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NoReturn, cast
 
+from taskyard_core.tags import stored_tag
 from taskyard_core.violations import cut, suggestion
 from taskyard_scheduler.filters.fields import Fields, FieldSpec
 from taskyard_scheduler.filters.values import Operand, integer, literal, milliseconds, unescape
@@ -15,7 +16,7 @@ CONDITIONS_LIMIT: Final = 50
 VALUES_LIMIT: Final = 200
 """Of one `in` list."""
 
-Op = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+Op = Literal["==", "!=", "<", "<=", ">", ">="]
 
 _TURNED: Final[dict[str, Op]] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -86,7 +87,11 @@ class _Parser:
         self.fail_field(left if left.kind == "word" or right.kind != "word" else right)
 
     def membership(self, field: Operand) -> Condition:
+        if self.words.token.kind == "word" and not self.is_field(field):
+            return self.tagged(field)
         spec = self.spec(field)
+        if spec.kind == "tags":
+            self.words.fail(f'tags are looked for the other way round: "nightly" in {field.value}', field.at)
         if not self.words.take("["):
             self.words.fail("after 'in' a list is expected, as in [\"a\", \"b\"]; 'in' looks at no map and no field")
         values: list[str | int] = []
@@ -100,8 +105,20 @@ class _Parser:
             self.words.fail("the list after 'in' is empty, so nothing could match; name at least one value")
         return Condition(spec.column, "in", tuple(values))
 
+    def tagged(self, tag: Operand) -> Condition:
+        """Reads what follows `"nightly" in`: the field that holds tags."""
+        token = self.words.token
+        spec = self.spec(self.operand())
+        if spec.kind != "tags":
+            self.words.fail(f"{cut(token.text)} holds no tags; a list of values is expected after 'in'", token.at)
+        if tag.kind != "string":
+            self.words.fail(f"a tag is a text in quotes, not {cut(tag.value)}", tag.at)
+        return Condition(spec.column, "has", stored_tag(str(tag.value)))
+
     def condition(self, field: Operand, op: Op, value: Operand, at: int) -> Condition:
         spec = self.spec(field)
+        if spec.kind == "tags":
+            self.words.fail(f"tags are looked for with 'in': \"nightly\" in {field.value}", at)
         if spec.kind in ("enum", "bool") and op not in ("==", "!="):
             self.words.fail(f"{cut(field.value)} has no order; compare it with ==, != or 'in'", at)
         return Condition(spec.column, op, literal(self.words, spec, value))

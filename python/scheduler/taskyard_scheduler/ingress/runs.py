@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from taskyard.v1 import workflows_pb2 as pb
@@ -12,54 +13,89 @@ from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.digests import payload_digest
 from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_scheduler.ingress.schedule import read_tags, read_when
 from taskyard_scheduler.ingress.tasks import Budget, count_fault
 from taskyard_scheduler.ingress.texts import idempotency_key_fault, request_id_fault
 
 RUNS_LIMIT: Final = 10_000
 
 Find = Callable[[str, int], WorkflowVersion | None]
+Variables = Mapping[str, pb.Variable]
 
 
-def read_runs(request: pb.StartRunsRequest, find: Find) -> list[NewRun | Refused]:
+def read_runs(request: pb.StartRunsRequest, find: Find, variables: Variables) -> list[NewRun | Refused]:
     """Reads the items of a call, each on its own.
 
     Args:
         request: The call.
         find: Returns a version of a workflow by name and number, 0 for the newest.
+        variables: The tenant's variables by name.
 
     Raises:
         InvalidInput: The call is empty or too long.
     """
     count_fault("runs", len(request.runs), RUNS_LIMIT)
-    findings, budget = Findings("runs"), Budget()
-    return [_read_item(place, item, find, findings, budget) for place, item in enumerate(request.runs)]
+    reader = _Reader(find, variables, Findings("runs"), Budget())
+    return [reader.read(place, item) for place, item in enumerate(request.runs)]
 
 
-def _read_item(place: int, item: pb.RunSubmission, find: Find, findings: Findings, budget: Budget) -> NewRun | Refused:
-    findings.place = place
-    name = item.workflow
-    if not name:
-        findings.add("workflow", "no workflow is named; give the name of one")
-        return findings.refusal()
-    plan = find(name, item.version) if item.version >= 0 else None
-    if plan is None:
-        return Refused("DEFINITION_NOT_FOUND", _not_found(item, find, findings))
-    new = NewRun(name, plan.version)
-    if item.HasField("priority"):
-        new.priority = item.priority
-        findings.add("priority", outside(item.priority, 1, 10))
-    new.inputs_json = _read_inputs(item.inputs_json, plan, findings)
-    findings.add("inputs_json", budget.spend(len(new.inputs_json)))
-    request_id = item.request_id
-    if request_id:
-        findings.add("request_id", request_id_fault(request_id))
-        new.request_id = request_id
-        new.request_hash = payload_digest(item, request_id)
-    key = item.idempotency_key
-    if key:
-        findings.add("idempotency_key", idempotency_key_fault(key))
-        new.idempotency_key = key
-    return findings.refusal() if findings.violations else new
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the items of one call. What it finds wrong with one is gone when the next is read."""
+
+    find: Find
+    variables: Variables
+    findings: Findings
+    budget: Budget
+
+    def read(self, place: int, item: pb.RunSubmission) -> NewRun | Refused:
+        findings = self.findings
+        findings.place = place
+        name = item.workflow
+        if not name:
+            findings.add("workflow", "no workflow is named; give the name of one")
+            return findings.refusal()
+        plan = self.find(name, item.version) if item.version >= 0 else None
+        if plan is None:
+            return Refused("DEFINITION_NOT_FOUND", _not_found(item, self.find, findings))
+        new = NewRun(name, plan.version)
+        if item.HasField("priority"):
+            new.priority = item.priority
+            findings.add("priority", outside(item.priority, 1, 10))
+        new.inputs_json = _read_inputs(item.inputs_json, plan, findings)
+        if plan.variables:
+            new.variables_json = self.read_variables(plan)
+        findings.add("inputs_json", self.budget.spend(len(new.inputs_json) + len(new.variables_json or "")))
+        new.when = read_when(item, findings)
+        if item.tags:
+            new.tags = read_tags(item.tags, findings)
+        self.read_identity(item, new)
+        return findings.refusal() if findings.violations else new
+
+    def read_identity(self, item: pb.RunSubmission, new: NewRun) -> None:
+        add = self.findings.add
+        request_id = item.request_id
+        if request_id:
+            add("request_id", request_id_fault(request_id))
+            new.request_id = request_id
+            new.request_hash = payload_digest(item, request_id)
+        key = item.idempotency_key
+        if key:
+            add("idempotency_key", idempotency_key_fault(key))
+            new.idempotency_key = key
+
+    def read_variables(self, plan: WorkflowVersion) -> str:
+        """Returns the variables that the workflow reads, as a JSON object."""
+        values: list[str] = []
+        for name in sorted(plan.variables):
+            variable = self.variables.get(name)
+            if variable is None:
+                hint = suggestion(name, self.variables)
+                sentence = f"workflow {cut(plan.name)} reads the variable {cut(name)}, which is not set; set it.{hint}"
+                self.findings.add("workflow", sentence)
+            else:
+                values.append(f"{json_text.dump(name)}:{variable.value_json}")
+        return f"{{{','.join(values)}}}"
 
 
 def _not_found(item: pb.RunSubmission, find: Find, findings: Findings) -> str:

@@ -16,7 +16,7 @@ from taskyard_scheduler.ingress.policies import parts_of, read_policy
 from taskyard_scheduler.ingress.tasks import PRIORITY, size_fault
 from taskyard_scheduler.ingress.texts import DESCRIPTION_LIMIT, params_fault, text_fault, type_fault
 
-_NOWHERE: Final = Scope({}, {}, "", 1, "")
+_NOWHERE: Final = Scope({}, {})
 _NO_TYPE: Final = "neither a task type nor a definition is named; give one of them"
 
 Params = tuple[tuple[str, Template], ...]

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.engine.events import NewTask, Refused
+from taskyard_core.engine.events import NewTask, Refused, When
+from taskyard_core.records import Policy
 from taskyard_core.violations import InvalidInput, Violation, cut, suggestion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.digests import payload_digest
 from taskyard_scheduler.ingress.findings import Findings, member, outside
 from taskyard_scheduler.ingress.policies import PolicyParts, over, parts_of, read_policy
+from taskyard_scheduler.ingress.schedule import read_tags, read_when
 from taskyard_scheduler.ingress.texts import (
     idempotency_key_fault,
     params_fault,
@@ -161,6 +163,12 @@ class _Reader:
         )
         if item.params or item.input_json:
             self.read_work(item, defaults, new)
+        when = read_when(item, findings)
+        if when is not None:
+            new.when = when
+            findings.add("start_delay", _late_fault(when, policy.policy))
+        if item.tags:
+            new.tags = read_tags(item.tags, findings)
         if name:
             findings.add("task_name", self.budget.spend(len(new.params_json) + len(new.input_json)))
         self.read_identity(item, new)
@@ -206,6 +214,15 @@ class _Reader:
             except json_text.NotJson as error:
                 findings.add("input_json", str(error))
         findings.add("params", size_fault(new.params_json, new.input_json))
+
+
+def _late_fault(when: When, policy: Policy) -> str | None:
+    """Checks a delay against the total timeout, which counts from the submission."""
+    total = policy.total_ms
+    if not total or when.delay_ms < total:
+        return None
+    sentence = f"after {when.delay_ms / 1000:g} s its total_timeout of {total / 1000:g} s, which counts from the"
+    return f"{sentence} submission, has passed: it would never begin; shorten the delay, or lengthen the timeout"
 
 
 def _merged_input(own: str, base: dict[str, object]) -> str:

@@ -11,6 +11,7 @@ from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.dag import Graph, TriggerRule, validate
 from taskyard_core.names import check_step_id
 from taskyard_core.templates import (
+    Reference,
     Template,
     TemplateError,
     ValueTemplate,
@@ -114,8 +115,10 @@ class _Reader:
         findings.raise_any()
         if graph is None:
             raise AssertionError("a workflow without a graph has violations")
-        kept = self._kept(graph, output)
-        return WorkflowVersion(tenant, workflow.name, workflow.version, graph, steps, inputs, output, kept)
+        references = self._references(output)
+        kept = frozenset(graph.index[each.step] for each in references if each.step is not None)
+        variables = frozenset(each.variable for each in references if each.variable is not None)
+        return WorkflowVersion(tenant, workflow.name, workflow.version, graph, steps, inputs, output, kept, variables)
 
     def _inputs(self, workflow: workflows_pb2.Workflow) -> tuple[tuple[str, str | None], ...]:
         findings = self.findings
@@ -167,18 +170,26 @@ class _Reader:
                 findings.extend(check(template, inputs, ids, ids))
         if output is not None:
             findings.extend(check(output, inputs, ids, ids))
+            findings.extend(_attempts(output))
         everything = [template for _, template in self.templates] + ([output] if output is not None else [])
         for template in everything:
             findings.extend(_secrets(template))
 
-    def _kept(self, graph: Graph, output: ValueTemplate | None) -> frozenset[int]:
+    def _references(self, output: ValueTemplate | None) -> list[Reference]:
         references = [reference for _, template in self.templates for reference in template.references]
-        if output is not None:
-            references += output.references
-        return frozenset(graph.index[reference.step] for reference in references if reference.step is not None)
+        return references + list(output.references) if output is not None else references
 
 
 _NAMED: Final = [value for value in workflows_pb2.TriggerRule.DESCRIPTOR.values if value.number]
+
+
+def _attempts(output: ValueTemplate) -> Iterator[Violation]:
+    """Refuses references of the run's output to an attempt: attempts are of steps."""
+    for text in output.templates:
+        for reference in text.references:
+            if reference.of_attempt:
+                sentence = "attempts are counted for each step, and this is the output of the run; leave it out"
+                yield TemplateError(text.field, text.source, reference.position, sentence).violations[0]
 
 
 def _secrets(template: Template | ValueTemplate) -> Iterator[Violation]:

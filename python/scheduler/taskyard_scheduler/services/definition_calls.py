@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.names import check_name
+from taskyard_core.records import drop_key
 from taskyard_scheduler.egress.definitions import definition_values
 from taskyard_scheduler.filters import DEFINITION_FIELDS, matches, parse_filter
 from taskyard_scheduler.ingress.definitions import read_definition
@@ -17,11 +17,9 @@ from taskyard_scheduler.ingress.named import require_definition
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
-from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.repeats import first_answer, kept_answer
 from taskyard_service.errors import AlreadyExists, FieldViolation, InvalidArgument, NotFound
 from taskyard_service.identity import current_identity
-
-Answer = TypeVar("Answer", bound=Message)
 
 
 class DefinitionCalls:
@@ -45,7 +43,7 @@ class DefinitionCalls:
         definition.number = leader.definitions.last_number + 1
         _stamp(definition.create_time, leader)
         answer = pb.CreateTaskDefinitionResponse(definition=_put(leader, tenant, definition))
-        return await _answer(leader, tenant, request.request_id, request, answer)
+        return await kept_answer(leader, tenant, request.request_id, request, answer)
 
     async def UpdateTaskDefinition(
         self, request: pb.UpdateTaskDefinitionRequest, context: Any
@@ -60,7 +58,7 @@ class DefinitionCalls:
         definition.number = known.number
         definition.create_time.CopyFrom(known.create_time)
         answer = pb.UpdateTaskDefinitionResponse(definition=_put(leader, tenant, definition))
-        return await _answer(leader, tenant, request.request_id, request, answer)
+        return await kept_answer(leader, tenant, request.request_id, request, answer)
 
     async def DeleteTaskDefinition(
         self, request: pb.DeleteTaskDefinitionRequest, context: Any
@@ -73,8 +71,12 @@ class DefinitionCalls:
             return first
         _find(leader, tenant, request.name)
         leader.definitions.drop_task(tenant, request.name)
-        leader.engine.cluster.batch.changes.task_definition_deletes.append((tenant, request.name))
-        return await _answer(leader, tenant, request.request_id, request, pb.DeleteTaskDefinitionResponse())
+        changes = leader.engine.cluster.batch.changes
+        key = (tenant, request.name)
+        drop_key(changes.task_definition_upserts, key)  # deletes are written first
+        drop_key(changes.task_definition_deletes, key)
+        changes.task_definition_deletes.append(key)
+        return await kept_answer(leader, tenant, request.request_id, request, pb.DeleteTaskDefinitionResponse())
 
     async def GetTaskDefinition(
         self, request: pb.GetTaskDefinitionRequest, context: Any
@@ -120,14 +122,7 @@ def _put(leader: Leader, tenant: str, definition: pb.TaskDefinition) -> pb.TaskD
     row = (
         tenant, definition.name, definition.number, definition.SerializeToString(), created, leader.clock.now(),
     )  # fmt: skip
-    leader.engine.cluster.batch.changes.task_definition_upserts.append(row)
+    upserts = leader.engine.cluster.batch.changes.task_definition_upserts
+    drop_key(upserts, row[:2])
+    upserts.append(row)
     return definition
-
-
-async def _answer(leader: Leader, tenant: str, request_id: str, request: Message, answer: Answer) -> Answer:
-    """Returns the answer once it is committed together with the request id."""
-    row = row_of(leader, tenant, request_id, request, answer)
-    if row is not None:
-        leader.engine.cluster.batch.changes.request_inserts.append(row)
-    await leader.committed()
-    return answer

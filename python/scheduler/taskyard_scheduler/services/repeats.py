@@ -57,3 +57,12 @@ def row_of(leader: Leader, tenant: str, request_id: str, request: Message, respo
     return (
         tenant, request_id, type(request).__name__, digest(request), response.SerializeToString(), leader.clock.now(),
     )  # fmt: skip
+
+
+async def kept_answer(leader: Leader, tenant: str, request_id: str, request: Message, answer: Response) -> Response:
+    """Returns the answer once it is committed, together with what the call changed and its request id."""
+    row = row_of(leader, tenant, request_id, request, answer)
+    if row is not None:
+        leader.engine.cluster.batch.changes.request_inserts.append(row)
+    await leader.committed()
+    return answer

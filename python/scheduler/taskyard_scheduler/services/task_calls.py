@@ -17,6 +17,7 @@ from taskyard_scheduler.ingress.named import require_definition, require_task
 from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.checks import check_tasks
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import held, kept_run, stored_instance
 from taskyard_scheduler.services.paging import read_time_page
@@ -37,6 +38,8 @@ class TaskCalls:
         leader = self._scheduler.leader()
         await leader.make_way()
         tasks = read_tasks(request, leader.definitions.tasks(tenant))
+        if request.validate_only:
+            return check_tasks(leader, tenant, request, tasks)
         leader.admit(len(tasks))
         known = await look_up(leader, "instance", tenant, tasks)
         outcomes = await leader.ask(Submit(leader.future(), tenant, tasks, known, request.atomic))

@@ -20,10 +20,12 @@ from taskyard_scheduler.ingress.runs import read_runs
 from taskyard_scheduler.ingress.workflows import content_hash, read_workflow
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.checks import check_runs
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
 from taskyard_scheduler.services.paging import read_name_page, read_time_page
 from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.variable_calls import VariableCalls
 from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -36,8 +38,8 @@ _WORKFLOW = RUN_COLUMNS.index("workflow")
 _VERSION = RUN_COLUMNS.index("version")
 
 
-class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
-    """Calls of clients on workflows and runs. The interceptors have checked token and role."""
+class WorkflowService(VariableCalls, workflows_pb2_grpc.WorkflowServiceServicer):
+    """Calls of clients on workflows, runs and variables. The interceptors have checked token and role."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -100,7 +102,10 @@ class WorkflowService(workflows_pb2_grpc.WorkflowServiceServicer):
         for run in request.runs:
             if run.version:
                 await leader.definitions.fetch(tenant, run.workflow, run.version)
-        runs = read_runs(request, lambda name, version: leader.definitions.find(tenant, name, version))
+        variables = leader.definitions.variables(tenant)
+        runs = read_runs(request, lambda name, version: leader.definitions.find(tenant, name, version), variables)
+        if request.validate_only:
+            return check_runs(leader, tenant, request, runs)
         leader.admit(len(runs))
         known = await look_up(leader, "run", tenant, runs)
         outcomes = await leader.ask(StartRuns(leader.future(), tenant, runs, known, request.atomic))

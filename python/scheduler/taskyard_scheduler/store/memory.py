@@ -169,6 +169,11 @@ class MemoryStore(Store):
             return self._all("workers", records.WORKER_COLUMNS)
 
     @override
+    async def load_variables(self) -> list[Row]:
+        async with self._operation("load_variables"):
+            return self._all("variables", records.VARIABLE_COLUMNS)
+
+    @override
     async def load_task_definitions(self) -> list[Row]:
         async with self._operation("load_task_definitions"):
             return self._all("task_definitions", records.TASK_DEFINITION_COLUMNS)

@@ -107,10 +107,13 @@ class TermStart:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One comparison of a filter. Fields are column names; values have its type. NULL matches nothing."""
+    """One comparison of a filter. Fields are column names; values have its type. NULL matches nothing.
+
+    `has` asks whether a text contains another, bytewise.
+    """
 
     field: str
-    op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+    op: Literal["==", "!=", "<", "<=", ">", ">=", "in", "has"]
     value: str | int | tuple[str | int, ...]
 
 
@@ -201,6 +204,10 @@ class Store(Protocol):
 
     async def load_workers(self) -> list[Row]:
         """All of WORKER_COLUMNS."""
+        ...
+
+    async def load_variables(self) -> list[Row]:
+        """VARIABLE_COLUMNS of all tenants."""
         ...
 
     async def load_task_definitions(self) -> list[Row]:

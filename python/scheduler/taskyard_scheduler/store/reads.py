@@ -25,6 +25,7 @@ from taskyard_scheduler.store.tables import (
     REQUESTS,
     RUNS,
     TASK_DEFINITIONS,
+    VARIABLES,
     WORKERS,
     WORKFLOWS,
 )  # fmt: skip
@@ -39,6 +40,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
     "in": lambda column, values: column.in_(values),
+    "has": lambda column, part: sa.func.instr(column, part) > 0,
 }  # fmt: skip
 _OWNERS: Final = {"instance": INSTANCES, "run": RUNS}
 
@@ -122,6 +124,11 @@ def count_ready(connection: Connection) -> list[tuple[str, str, int, int]]:
 def load_workers(connection: Connection) -> list[Row]:
     """All workers."""
     return rows(connection, sa.select(WORKERS).order_by(WORKERS.c.id))
+
+
+def load_variables(connection: Connection) -> list[Row]:
+    """All variables."""
+    return rows(connection, sa.select(VARIABLES).order_by(VARIABLES.c.tenant, VARIABLES.c.name))
 
 
 def load_task_definitions(connection: Connection) -> list[Row]:

@@ -248,6 +248,10 @@ class SqlStore(Store):
         return await self._read(reads.load_workers)
 
     @override
+    async def load_variables(self) -> list[Row]:
+        return await self._read(reads.load_variables)
+
+    @override
     async def load_task_definitions(self) -> list[Row]:
         return await self._read(reads.load_task_definitions)
 

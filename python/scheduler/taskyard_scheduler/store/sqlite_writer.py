@@ -20,7 +20,7 @@ from taskyard_core.records import Row
 from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts
 
 ROWS: Final = 768
-"""The most rows in one statement: times 38 columns, fewer than the 32,766 parameters of a default SQLite."""
+"""The most rows in one statement: times 40 columns, fewer than the 32,766 parameters of a default SQLite."""
 SHAPES: Final = 4
 """How many shapes are kept for each list."""
 SLACK: Final = 3

@@ -46,13 +46,14 @@ _TYPES: Final[dict[str, sa.types.TypeEngine[Any]]] = {
     "status": _COUNT, "version": _BIG, "inputs_json": _LARGE, "steps_total": _COUNT, "steps_ended": _COUNT,
     "number": _BIG, "data": _LARGE, "epoch": _BIG, "registration_json": _LARGE, "registered_at": _BIG,
     "last_seen_at": _BIG, "method": _NAME, "response": _BYTES, "name": _NAME, "definition": _BYTES,
-    "updated_at": _BIG, "content_hash": _HASH,
+    "updated_at": _BIG, "content_hash": _HASH, "expire_at": _BIG, "tags": _TEXT, "start_at": _BIG,
+    "variables_json": _LARGE, "variable": _BYTES,
 }  # fmt: skip
 """The type of a column is that of its name, in every table."""
 
 _NULLABLE: Final = frozenset({
     "request_id", "request_hash", "idempotency_key", "not_before", "queued_at", "assigned_at", "started_at",
-    "ended_at",
+    "ended_at", "expire_at", "tags", "start_at", "variables_json",
 })  # fmt: skip
 
 
@@ -85,6 +86,7 @@ CHECKPOINTS: Final = _table("checkpoints", records.CHECKPOINT_COLUMNS, ("tenant"
 WORKERS: Final = _table("workers", records.WORKER_COLUMNS, ("id",))
 REQUESTS: Final = _table("requests", records.REQUEST_COLUMNS, ("tenant", "request_id"))
 TASK_DEFINITIONS: Final = _table("task_definitions", records.TASK_DEFINITION_COLUMNS, ("tenant", "name"))
+VARIABLES: Final = _table("variables", records.VARIABLE_COLUMNS, ("tenant", "name"))
 WORKFLOWS: Final = _table("workflows", records.WORKFLOW_COLUMNS, ("tenant", "name", "version"))
 
 CLUSTER: Final = sa.Table(
