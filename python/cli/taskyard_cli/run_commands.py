@@ -9,17 +9,19 @@ from rich.console import Group
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard_cli.check_view import run_check
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
+from taskyard_cli.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
 from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
 from taskyard_cli.task_commands import filter_of
-from taskyard_cli.values import INT32_MAX, json_object, not_empty, only_with, pairs, seconds, typed
+from taskyard_cli.values import INT32_MAX, json_object, not_empty, only_alone, only_with, pairs, seconds, typed
 from taskyard_cli.waiting import told
-from taskyard_client import AsyncClient, run_output
+from taskyard_client import AsyncClient, new_run, run_output
 
 
 def run(
@@ -44,6 +46,11 @@ def run(
     key: Annotated[
         str | None, typer.Option(callback=not_empty, help="Idempotency key: runs with the same key are one.")
     ] = None,
+    at: At = None,
+    delay: Delay = None,
+    expires: Expires = None,
+    tag: Tags = None,
+    check: Check = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Show its steps until it has ended.")] = False,
     timeout: Annotated[
         str | None, typer.Option(callback=not_empty, help="With --wait: how long to wait, for example 5m.")
@@ -61,10 +68,19 @@ def run(
     given |= {name: typed(text) for name, text in pairs(input_ or [], "--input").items()}
     if not wait:
         only_with("--timeout", timeout, "--wait", "limit the steps themselves with `timeouts` in the workflow's file")
+    schedule = schedule_of(at, delay, expires, tag)
+    if check:
+        only_alone("--check", wait, "--wait", "it starts nothing, so there is nothing to wait for")
+        wanted = new_run(workflow, given, version=version, priority=priority, **schedule)
+        found = with_client(address, token, ca, lambda client: _check(client, wanted))
+        answer(found, output, lambda: run_check(found))
+        return
     limit = seconds(timeout, "--timeout")
 
     async def work(client: AsyncClient) -> None:
-        handle = await client.start_run(workflow, given, version=version, priority=priority, idempotency_key=key or "")
+        handle = await client.start_run(
+            workflow, given, version=version, priority=priority, idempotency_key=key or "", **schedule
+        )
         if key and handle.repeated:
             await tell_repeated_run(client, key, workflow, version, given, handle.id)
         if not wait:
@@ -84,12 +100,20 @@ def run(
     with_client(address, token, ca, work)
 
 
+async def _check(client: AsyncClient, wanted: pb.RunSubmission) -> pb.RunCheck:
+    [(found, error)] = await client.check_runs([wanted])
+    if found is None:
+        raise error or AssertionError("neither a check nor an error")
+    return found
+
+
 def list_runs(
     ctx: typer.Context,
     workflow: Annotated[str | None, typer.Option(callback=not_empty, help="Only runs of this workflow.")] = None,
     run_state: Annotated[
         str | None, typer.Option("--state", callback=not_empty, help="Only these, for example FAILED.")
     ] = None,
+    tag: Annotated[list[str] | None, typer.Option(callback=not_empty, help="Only with this tag; repeatable.")] = None,
     filter_: Annotated[
         str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
     ] = None,
@@ -103,7 +127,7 @@ def list_runs(
     if ctx.invoked_subcommand is not None:
         _refuse_options_before(ctx, ctx.invoked_subcommand)
         return
-    wanted = filter_of(filter_, workflow=workflow, state=run_state and run_state.upper())
+    wanted = filter_of(filter_, tag, workflow=workflow, state=run_state and run_state.upper())
 
     async def work(client: AsyncClient) -> pb.ListRunsResponse:
         found = [each async for each in client.list_runs(filter=wanted, limit=limit)]
@@ -158,9 +182,13 @@ def _run_page(found: pb.GetRunResponse) -> Group:
             ("error", each.error_message),
             ("steps", f"{each.steps_ended} of {each.steps_total} have ended"),
             ("created", when(each.create_time)),
+            ("due", when(each.schedule_time)),
+            ("expires", when(each.expire_time)),
+            ("tags", ", ".join(each.tags)),
             ("ended", when(each.end_time)),
             ("took", took(each.create_time, each.end_time)),
             ("inputs", each.inputs_json),
+            ("variables", each.variables_json),
             ("output", each.output_json),
         ]
     )

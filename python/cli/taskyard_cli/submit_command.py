@@ -8,13 +8,15 @@ import typer
 from rich.text import Text
 
 from taskyard.v1 import tasks_pb2 as pb
+from taskyard_cli.check_view import task_check
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_task
+from taskyard_cli.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
 from taskyard_cli.show import json_block, out
 from taskyard_cli.task_view import wait_for_task
-from taskyard_cli.values import json_object, not_empty, only_with, pairs, seconds
+from taskyard_cli.values import json_object, not_empty, only_alone, only_with, pairs, seconds
 from taskyard_cli.waiting import told
 from taskyard_client import AsyncClient, Placement, Resources, Retry, Timeouts, new_task, task_output
 
@@ -112,6 +114,11 @@ def submit(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", rich_help_panel=PLACE, help="Never two attempts alive at once.")
     ] = False,
+    at: At = None,
+    delay: Delay = None,
+    expires: Expires = None,
+    tag: Tags = None,
+    check: Check = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for its end and print the output.")] = False,
     timeout: Annotated[
         _Duration, typer.Option(callback=not_empty, help="With --wait: how long to wait, for example 5m.")
@@ -141,7 +148,13 @@ def submit(
         resources=resources_of(cpus, memory_mb, gpus),
         exclusive=True if exclusive else None,
         idempotency_key=key or "",
+        **schedule_of(at, delay, expires, tag),
     )
+    if check:
+        only_alone("--check", wait, "--wait", "it submits nothing, so there is nothing to wait for")
+        found = with_client(address, token, ca, lambda client: _check(client, submission))
+        answer(found, output, lambda: task_check(found))
+        return
     limit = seconds(timeout, "--timeout")
 
     async def work(client: AsyncClient) -> None:
@@ -157,6 +170,13 @@ def submit(
         _show(ended, output)
 
     with_client(address, token, ca, work)
+
+
+async def _check(client: AsyncClient, submission: pb.TaskSubmission) -> pb.TaskCheck:
+    [(found, error)] = await client.check_tasks([submission])
+    if found is None:
+        raise error or AssertionError("neither a check nor an error")
+    return found
 
 
 def _show(ended: pb.TaskInstance, output: Output) -> None:

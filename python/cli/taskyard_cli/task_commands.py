@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,7 @@ def list_tasks(
     status: Annotated[str | None, typer.Option(callback=not_empty, help="Only these, for example FAILED.")] = None,
     type_: Annotated[str | None, typer.Option("--type", callback=not_empty, help="Only this task type.")] = None,
     run: Annotated[str | None, typer.Option(callback=not_empty, help="Only the steps of this run.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(callback=not_empty, help="Only with this tag; repeatable.")] = None,
     filter_: Annotated[
         str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'priority < 3'.")
     ] = None,
@@ -47,7 +49,7 @@ def list_tasks(
     ca: Ca = None,
 ) -> None:
     """List tasks, newest first. TOOK is from the last attempt's start until its result was recorded."""
-    wanted = filter_of(filter_, status=status and status.upper(), task_type=type_, run_id=run)
+    wanted = filter_of(filter_, tag, status=status and status.upper(), task_type=type_, run_id=run)
 
     async def work(client: AsyncClient) -> pb.ListTasksResponse:
         found = [task async for task in client.list_tasks(filter=wanted, limit=limit)]
@@ -66,9 +68,10 @@ def _task_row(task: pb.TaskInstance) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def filter_of(given: str | None, **equal: str | None) -> str:
+def filter_of(given: str | None, tags: Sequence[str] | None = None, **equal: str | None) -> str:
     """Returns a filter that asks for all of it; None asks for nothing."""
     terms = [f"{name} == {_quoted(value)}" for name, value in equal.items() if value]
+    terms += [f"{_quoted(tag)} in tags" for tag in tags or ()]
     if given:
         terms.insert(0, f"({given})" if terms else given)
     return " && ".join(terms)
@@ -114,6 +117,9 @@ def _task_page(found: pb.GetTaskResponse, summary: str) -> Group:
             ("run", task.run_id),
             ("step", task.step_id),
             ("created", when(task.create_time)),
+            ("due", when(task.schedule_time)),
+            ("expires", when(task.expire_time)),
+            ("tags", ", ".join(task.tags)),
             ("ended", when(task.end_time)),
             ("key", task.idempotency_key),
             *((f"param {name}", value) for name, value in sorted(task.params.items())),

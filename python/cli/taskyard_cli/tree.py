@@ -22,6 +22,7 @@ _COMMANDS = {
     "submit": (WORK, "submit_command:submit"),
     "workflow": (WORK, ""),
     "import": (WORK, ""),
+    "variable": (WORK, ""),
     "run": (WORK, "run_commands:run"),
     "cancel": (WORK, "task_commands:cancel"),
     "retry": (WORK, "task_commands:retry"),
@@ -93,6 +94,17 @@ def _import_group() -> None:
     """Make workflows of what other systems have recorded."""
 
 
+def _variable() -> typer.Typer:
+    from taskyard_cli import variable_commands  # here, since a group is loaded when it is asked for
+
+    group = typer.Typer(no_args_is_help=True, help="Set and show the values that workflows share.")
+    group.command("set")(variable_commands.set_variable)
+    group.command("get")(variable_commands.get_variable)
+    group.command("list")(variable_commands.list_variables)
+    group.command("delete")(variable_commands.delete_variable)
+    return group
+
+
 def _task() -> typer.Typer:
     from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
 
@@ -115,7 +127,13 @@ def _runs() -> typer.Typer:
     return group
 
 
-_GROUPS = {"workflow": _workflow, "import": _import, "task": _task, "runs": _runs}
+_GROUPS = {
+    "workflow": _workflow,
+    "import": _import,
+    "variable": _variable,
+    "task": _task,
+    "runs": _runs,
+}
 
 
 def _print_version(wanted: bool) -> None:

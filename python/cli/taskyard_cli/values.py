@@ -60,6 +60,22 @@ def only_with(option: str, given: object, other: str, instead: str = "") -> None
         raise CliError(f"{option} means nothing without {other}: add that{also}", Exit.USAGE)
 
 
+def only_alone(option: str, given: bool, other: str, why: str) -> None:
+    """Refuses an option beside another that it leaves without a meaning.
+
+    Args:
+        option: The option that was given.
+        given: Whether the other one was given too.
+        other: The other one.
+        why: Why they do not go together.
+
+    Raises:
+        CliError: It was given.
+    """
+    if given:
+        raise CliError(f"{option} and {other} do not go together: {why}; leave one of the two out", Exit.USAGE)
+
+
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """Returns `key=value` texts as a mapping.
 

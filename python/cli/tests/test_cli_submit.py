@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 
 import grpc
 import pytest
@@ -29,7 +31,8 @@ def test_everything_that_a_submission_may_ask_for_can_be_asked_for(at: Cli, serv
         "--retry-jitter", "0",
         "--queued-timeout", "1m", "--start-timeout", "7s", "--run-timeout", "1h30m", "--total-timeout", "1d",
         "--selector", "lang=java", "--affinity", "zone=a", "--cpus", "0.5", "--memory-mb", "2048", "--gpus", "1",
-        "--exclusive",
+        "--exclusive", "--at", "2027-01-01T00:00Z", "--delay", "90s", "--expires", "2028-01-01T00:00Z", "--tag", "a",
+        "--tag", "b",
     )  # fmt: skip
     retry, timeouts, resources, placement = task.retry, task.timeouts, task.resources, task.placement
     assert (retry.max_attempts, retry.first_delay.seconds, retry.factor, retry.max_delay.seconds) == (4, 2, 3, 300)
@@ -38,6 +41,9 @@ def test_everything_that_a_submission_may_ask_for_can_be_asked_for(at: Cli, serv
     assert (timeouts.run_timeout.seconds, timeouts.total_timeout.seconds) == (5400, 86400)
     assert (placement.selector, placement.affinity) == ("lang=java", "zone=a")
     assert (resources.cpu_millis, resources.memory_mb, resources.gpus) == (500, 2048, 1)
+    times = [task.schedule_time.ToJsonString(), task.expire_time.ToJsonString()]
+    assert times == ["2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"]
+    assert (task.start_delay.seconds, list(task.tags)) == (90, ["a", "b"])
     # A new field of the contract needs an option, or a place among those that the command has no use for.
     without = {field.name for field in TaskSubmission.DESCRIPTOR.fields} - {
         field.name for field, _ in task.ListFields()
@@ -152,3 +158,44 @@ def test_a_wait_that_says_the_id_itself_says_it_once(at: Cli) -> None:
     shown = at("submit", "x", "--wait", "--timeout", "50ms")
     assert shown.exit_code == Exit.TIMED_OUT
     assert "goes on:" not in shown.stderr
+
+
+def test_a_check_submits_nothing_and_says_where_it_would_go(at: Cli, served: Served) -> None:
+    shown = at("submit", "x", "--check")
+    assert (shown.exit_code, served.model.tasks) == (0, {})
+    assert "would start at once. Nothing was submitted." in shown.stdout
+    assert "w1" in shown.stdout
+    refused = at("submit", "odd", "--check")
+    assert (refused.exit_code, refused.stderr) == (Exit.REFUSED, "error: odd\n")
+    both = at("submit", "x", "--check", "--wait")
+    assert (both.exit_code, "leave one of the two out" in both.stderr) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--at", "tomorrow"), "error: --at: `tomorrow` is no time; write one such as 2026-12-01T08:00 (local time)"),
+        (("--delay", "5"), "error: --delay: `5` is no duration"),
+        (("--expires", "soon"), "or a duration such as 2h"),
+        (("--tag", ""), "--tag is empty"),
+    ],
+)
+def test_a_time_that_is_none_is_refused_with_one_that_is(arguments: tuple[str, ...], said: str, at: Cli) -> None:
+    shown = at("submit", "x", *arguments)
+    assert (shown.exit_code, said in shown.stderr) == (Exit.USAGE, True), shown.stderr
+
+
+def test_a_time_without_a_zone_is_local_and_an_expiry_may_be_a_duration(at: Cli, served: Served) -> None:
+    task = sent(at, served, "--at", "2027-06-01T12:00", "--expires", "2h")
+    assert task.schedule_time.ToDatetime(UTC) == datetime(2027, 6, 1, 12).astimezone()
+    assert 7_100 < task.expire_time.seconds - time.time() < 7_300
+
+
+def test_variables_are_set_shown_listed_and_deleted(at: Cli, served: Served) -> None:
+    assert at("variable", "set", "region", "eu", "--description", "where").stdout == 'region = "eu"\n'
+    assert at("variable", "set", "rows", "[1,2]").stdout == "rows = [1,2]\n"
+    assert 'value        "eu"' in at("variable", "get", "region").stdout
+    assert [line.split()[0] for line in at("variable", "list").stdout.splitlines()] == ["NAME", "region", "rows"]
+    assert at("variable", "delete", "region").stdout == "region deleted\n"
+    gone = at("variable", "get", "region")
+    assert (gone.exit_code, gone.stderr) == (Exit.NOT_FOUND, "error: there is no variable region\n")

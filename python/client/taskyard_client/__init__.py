@@ -22,7 +22,7 @@ from taskyard_client.errors import (
     Violation,
     WrongState,
 )
-from taskyard_client.handles import Outcome, RunHandle, TaskHandle, run_output, task_output
+from taskyard_client.handles import Checked, Outcome, RunHandle, TaskHandle, run_output, task_output
 from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 from taskyard_client.submissions import new_run, new_task
 
@@ -32,6 +32,7 @@ __all__ = [
     "AsyncClient",
     "BlockingRun",
     "BlockingTask",
+    "Checked",
     "Client",
     "ClientClosed",
     "DeadlineExceeded",

@@ -15,6 +15,7 @@ from taskyard_client.grpc_transport import GrpcTransport
 from taskyard_client.session import Session
 from taskyard_client.task_calls import TaskCalls
 from taskyard_client.transport import Transport
+from taskyard_client.variable_calls import VariableCalls
 from taskyard_client.workflow_calls import WorkflowCalls
 
 
@@ -23,7 +24,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, FleetCalls):
+class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, FleetCalls):
     """The client of Taskyard for asyncio.
 
     Use it from one event loop, and close it, best with `async with`; concurrent callers may share it.
@@ -62,6 +63,7 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, FleetCalls):
         TaskCalls.__init__(self, session)
         DefinitionCalls.__init__(self, session)
         WorkflowCalls.__init__(self, session)
+        VariableCalls.__init__(self, session)
         FleetCalls.__init__(self, session)
 
     async def __aenter__(self) -> Self:

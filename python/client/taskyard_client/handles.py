@@ -30,6 +30,21 @@ class Outcome(NamedTuple, Generic[Handle]):
     error: TaskyardError | None
 
 
+Check = TypeVar("Check")
+
+
+class Checked(NamedTuple, Generic[Check]):
+    """What would become of one item of a list.
+
+    Attributes:
+        check: What it would be and where it would go; None when it would be refused.
+        error: Why it would be refused; None when it would be accepted.
+    """
+
+    check: Check | None
+    error: TaskyardError | None
+
+
 def output_of(text: str) -> Any:
     """Returns an output as a Python value; None where there is none."""
     return json.loads(text) if text else None

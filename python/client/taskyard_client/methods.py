@@ -48,6 +48,14 @@ START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflow
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
 CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
+SET_VARIABLE = Method(
+    _WORKFLOW, "SetVariable", workflows.SetVariableRequest, workflows.SetVariableResponse, changes=True
+)
+GET_VARIABLE = Method(_WORKFLOW, "GetVariable", workflows.GetVariableRequest, workflows.GetVariableResponse)
+LIST_VARIABLES = Method(_WORKFLOW, "ListVariables", workflows.ListVariablesRequest, workflows.ListVariablesResponse)
+DELETE_VARIABLE = Method(
+    _WORKFLOW, "DeleteVariable", workflows.DeleteVariableRequest, workflows.DeleteVariableResponse, changes=True
+)
 WATCH_RUN = Method(_WORKFLOW, "WatchRun", workflows.WatchRunRequest, workflows.WatchRunResponse)
 
 LIST_WORKERS = Method(_FLEET, "ListWorkers", fleet.ListWorkersRequest, fleet.ListWorkersResponse)

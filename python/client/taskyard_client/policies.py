@@ -16,7 +16,8 @@ Seconds = float | timedelta
 """A duration: seconds, or a timedelta."""
 
 
-def _duration(value: Seconds | None) -> Duration | None:
+def duration(value: Seconds | None) -> Duration | None:
+    """Returns a duration as the contract has it."""
     if value is None:
         return None
     span = value if isinstance(value, timedelta) else timedelta(seconds=value)
@@ -44,10 +45,10 @@ class Timeouts:
     def message(self) -> policies_pb2.TimeoutPolicy:
         """Returns it as the contract has it."""
         return policies_pb2.TimeoutPolicy(
-            queued_timeout=_duration(self.queued),
-            start_timeout=_duration(self.start),
-            run_timeout=_duration(self.run),
-            total_timeout=_duration(self.total),
+            queued_timeout=duration(self.queued),
+            start_timeout=duration(self.start),
+            run_timeout=duration(self.run),
+            total_timeout=duration(self.total),
         )
 
 
@@ -73,9 +74,9 @@ class Retry:
         """Returns it as the contract has it."""
         return policies_pb2.RetryPolicy(
             max_attempts=self.max_attempts,
-            first_delay=_duration(self.first_delay),
+            first_delay=duration(self.first_delay),
             factor=self.factor,
-            max_delay=_duration(self.max_delay),
+            max_delay=duration(self.max_delay),
             jitter=self.jitter,
         )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
 
 from taskyard.v1.tasks_pb2 import TaskSubmission, TriggerTaskRequest
 from taskyard.v1.workflows_pb2 import RunSubmission
 from taskyard_client.arguments import named
 from taskyard_client.errors import InvalidInput, Violation
-from taskyard_client.policies import Placement, Resources, Retry, Timeouts
+from taskyard_client.policies import Placement, Resources, Retry, Seconds, Timeouts, duration
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -51,6 +54,10 @@ def new_task(
     idempotency_key: str = "",
     request_id: str = "",
     traceparent: str = "",
+    schedule_time: datetime | None = None,
+    start_delay: Seconds | None = None,
+    expire_time: datetime | None = None,
+    tags: Iterable[str] = (),
 ) -> TaskSubmission:
     """Returns a task to be submitted.
 
@@ -69,10 +76,14 @@ def new_task(
         idempotency_key: Tasks with the same key are one.
         request_id: Makes a repeat harmless. Empty: the client gives one.
         traceparent: W3C trace context.
+        schedule_time: It is not queued before, with a time zone. None: at once.
+        start_delay: It is not queued before so long after its submission. None: at once.
+        expire_time: It ends if it has not started by then, with a time zone. None: never.
+        tags: Words to find it by.
 
     Raises:
-        InvalidInput: The input cannot be written as JSON, a selector is given twice, or an argument is of another
-            kind: the violation names it and what is wanted.
+        InvalidInput: The input cannot be written as JSON, a selector is given twice, a time has no time zone, or an
+            argument is of another kind: the violation names it and what is wanted.
     """
     if selector:
         if placement is not None:
@@ -93,7 +104,35 @@ def new_task(
         task.exclusive = exclusive
     if timeouts is not None or retry is not None or resources is not None or placement is not None:
         task.MergeFrom(_policies(timeouts, retry, resources, placement))
+    if tags or schedule_time or start_delay is not None or expire_time:
+        _put_schedule(task, schedule_time, start_delay, expire_time, tags)
     return task
+
+
+def _put_schedule(
+    item: TaskSubmission | RunSubmission,
+    schedule_time: datetime | None,
+    start_delay: Seconds | None,
+    expire_time: datetime | None,
+    tags: Iterable[str],
+) -> None:
+    if isinstance(tags, str):
+        say = f"is the text {tags!r}; give a list of tags, such as [{tags!r}]"
+        raise InvalidInput(say, [Violation("tags", say)])
+    item.tags.extend(tags)
+    if schedule_time is not None:
+        item.schedule_time.FromDatetime(_zoned(schedule_time, "schedule_time"))
+    if start_delay is not None:
+        item.start_delay.MergeFrom(duration(start_delay) or Duration())
+    if expire_time is not None:
+        item.expire_time.FromDatetime(_zoned(expire_time, "expire_time"))
+
+
+def _zoned(time: datetime, field: str) -> datetime:
+    if time.tzinfo is not None:
+        return time
+    say = f"{time.isoformat()} has no time zone; add one: `.astimezone()` takes it as local time"
+    raise InvalidInput(say, [Violation(field, say)])
 
 
 def _policies(
@@ -116,6 +155,10 @@ def new_run(
     priority: int | None = None,
     idempotency_key: str = "",
     request_id: str = "",
+    schedule_time: datetime | None = None,
+    start_delay: Seconds | None = None,
+    expire_time: datetime | None = None,
+    tags: Iterable[str] = (),
 ) -> RunSubmission:
     """Returns a run to be started.
 
@@ -126,11 +169,15 @@ def new_run(
         priority: Replaces the steps'. None: theirs.
         idempotency_key: Runs with the same key are one.
         request_id: Makes a repeat harmless. Empty: the client gives one.
+        schedule_time: It does not begin before, with a time zone. None: at once.
+        start_delay: It does not begin before so long after the call. None: at once.
+        expire_time: A first step that has not started by then ends, with a time zone. None: never.
+        tags: Words to find it and the tasks of its steps by.
 
     Raises:
-        InvalidInput: The inputs cannot be written as JSON, or an argument is of another kind.
+        InvalidInput: The inputs cannot be written as JSON, a time has no time zone, or an argument is of another kind.
     """
-    return RunSubmission(
+    run = RunSubmission(
         request_id=request_id,
         workflow=workflow,
         version=version,
@@ -138,6 +185,8 @@ def new_run(
         idempotency_key=idempotency_key,
         priority=priority,
     )
+    _put_schedule(run, schedule_time, start_delay, expire_time, tags)
+    return run
 
 
 @named

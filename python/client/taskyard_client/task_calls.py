@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_client import methods
 from taskyard_client.coalescer import Coalescer
 from taskyard_client.errors import DeadlineExceeded, ServerError, TaskyardError
-from taskyard_client.handles import Outcome, TaskHandle
+from taskyard_client.handles import Checked, Outcome, TaskHandle
 from taskyard_client.lists import send_parts
-from taskyard_client.policies import Placement, Resources, Retry, Timeouts
+from taskyard_client.policies import Placement, Resources, Retry, Seconds, Timeouts
 from taskyard_client.session import Session, page_size_for, pages
 from taskyard_client.statuses import error_of_refusal
 from taskyard_client.submissions import new_task, new_trigger
@@ -56,6 +57,10 @@ class TaskCalls:
         idempotency_key: str = "",
         request_id: str = "",
         traceparent: str = "",
+        schedule_time: datetime | None = None,
+        start_delay: Seconds | None = None,
+        expire_time: datetime | None = None,
+        tags: Iterable[str] = (),
     ) -> TaskHandle:
         """Submits one task; answered when it is committed. Concurrent submissions share calls.
 
@@ -82,6 +87,10 @@ class TaskCalls:
                 idempotency_key=idempotency_key,
                 request_id=request_id or self._session.request_ids.one(),
                 traceparent=traceparent,
+                schedule_time=schedule_time,
+                start_delay=start_delay,
+                expire_time=expire_time,
+                tags=tags,
             )
         )
 
@@ -124,6 +133,19 @@ class TaskCalls:
         if answer.task_id:
             return Outcome(TaskHandle(self, answer.task_id, repeated=answer.repeated_request), None)
         return Outcome(None, error_of_refusal(answer.refusal, item=f"tasks[{at}]"))
+
+    async def check_tasks(self, tasks: Sequence[pb.TaskSubmission]) -> list[Checked[pb.TaskCheck]]:
+        """Asks what would become of tasks that `new_task` made; nothing is submitted.
+
+        Args:
+            tasks: 1 to 10,000 tasks.
+
+        Returns:
+            For each, in the same order, what would become of it or why it would be refused.
+        """
+        request = pb.SubmitTasksRequest(tasks=tasks, validate_only=True)
+        response = await self._session.caller.call(methods.SUBMIT_TASKS, request)
+        return [_checked(f"tasks[{at}]", each) for at, each in enumerate(response.outcomes)]
 
     async def _send_tasks(
         self, items: Sequence[pb.TaskSubmission], timeout: float, *, atomic: bool = False
@@ -316,3 +338,9 @@ class TaskCalls:
             NotFound: There is none of that id.
         """
         return await self._session.caller.call(methods.EXPLAIN_TASK, pb.ExplainTaskRequest(task_id=task_id))
+
+
+def _checked(item: str, answer: pb.SubmitOutcome) -> Checked[pb.TaskCheck]:
+    if answer.HasField("refusal"):
+        return Checked(None, error_of_refusal(answer.refusal, item=item))
+    return Checked(answer.check, None)

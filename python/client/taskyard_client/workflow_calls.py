@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_client import methods
 from taskyard_client.coalescer import Coalescer
 from taskyard_client.errors import DeadlineExceeded, ServerError, TaskyardError
-from taskyard_client.handles import Outcome, RunHandle
+from taskyard_client.handles import Checked, Outcome, RunHandle
 from taskyard_client.lists import send_parts
+from taskyard_client.policies import Seconds
 from taskyard_client.session import Session, page_size_for, pages
 from taskyard_client.statuses import error_of_refusal
 from taskyard_client.submissions import new_run
@@ -82,6 +84,10 @@ class WorkflowCalls:
         priority: int | None = None,
         idempotency_key: str = "",
         request_id: str = "",
+        schedule_time: datetime | None = None,
+        start_delay: Seconds | None = None,
+        expire_time: datetime | None = None,
+        tags: Iterable[str] = (),
     ) -> RunHandle:
         """Starts one run; answered when it is committed. Concurrent starts share calls.
 
@@ -99,6 +105,10 @@ class WorkflowCalls:
             priority=priority,
             idempotency_key=idempotency_key,
             request_id=request_id or self._session.request_ids.one(),
+            schedule_time=schedule_time,
+            start_delay=start_delay,
+            expire_time=expire_time,
+            tags=tags,
         )
         outcome = await self._starts.add(run, self._session.timeout)
         if not outcome.run_id:
@@ -125,6 +135,19 @@ class WorkflowCalls:
         else:
             answers = await send_parts(items, lambda part: self._send_runs(part, self._session.timeout))
         return [self._started(at, answer) for at, answer in enumerate(answers)]
+
+    async def check_runs(self, runs: Sequence[pb.RunSubmission]) -> list[Checked[pb.RunCheck]]:
+        """Asks what would become of runs that `new_run` made; nothing is started.
+
+        Args:
+            runs: 1 to 10,000 runs.
+
+        Returns:
+            For each, in the same order, what would become of it or why it would be refused.
+        """
+        request = pb.StartRunsRequest(runs=runs, validate_only=True)
+        response = await self._session.caller.call(methods.START_RUNS, request)
+        return [_checked(f"runs[{at}]", each) for at, each in enumerate(response.outcomes)]
 
     def _started(self, at: int, answer: pb.StartOutcome | TaskyardError) -> Outcome[RunHandle]:
         if isinstance(answer, TaskyardError):
@@ -225,3 +248,9 @@ class WorkflowCalls:
                 f"({last.steps_ended} of {last.steps_total} steps have ended); `taskyard runs show {run_id}`"
             ) from None
         return last
+
+
+def _checked(item: str, answer: pb.StartOutcome) -> Checked[pb.RunCheck]:
+    if answer.HasField("refusal"):
+        return Checked(None, error_of_refusal(answer.refusal, item=item))
+    return Checked(answer.check, None)

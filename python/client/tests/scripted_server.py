@@ -39,6 +39,7 @@ class Model:
         self.steps: dict[str, list[workflows_pb2.RunStep]] = {}
         self.workflows: dict[str, workflows_pb2.Workflow] = {}
         self.definitions: dict[str, tasks_pb2.TaskDefinition] = {}
+        self.variables: dict[str, workflows_pb2.Variable] = {}
         self.logs: dict[str, list[tasks_pb2.StoredLogLine]] = {}
         self.workers: list[fleet_pb2.Worker] = []
         self.queues: list[fleet_pb2.Queue] = []
@@ -92,7 +93,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
     async def SubmitTasks(self, request: tasks_pb2.SubmitTasksRequest, context: Context) -> Any:
         response = tasks_pb2.SubmitTasksResponse()
         for at, task in enumerate(request.tasks):
-            response.outcomes.append(self._submit(at, task))
+            response.outcomes.append(_check(task) if request.validate_only else self._submit(at, task))
         await self.model.touch()
         return response
 
@@ -238,6 +239,17 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         return tasks_pb2.TriggerTaskResponse(task_id=self._submit(0, task).task_id)
 
 
+def _check(task: tasks_pb2.TaskSubmission) -> tasks_pb2.SubmitOutcome:
+    """Any worker would take it at once, but for the type `odd`, which is refused."""
+    outcome = tasks_pb2.SubmitOutcome(request_id=task.request_id)
+    if task.task_type == "odd":
+        outcome.refusal.reason, outcome.refusal.message = "INVALID_INPUT", "odd"
+    else:
+        outcome.check.task.task_type = task.task_type
+        outcome.check.worker_ids.append("w1")
+    return outcome
+
+
 class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -333,6 +345,28 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
             if over:
                 return
             await self.model.changed(seen)
+
+    async def SetVariable(self, request: workflows_pb2.SetVariableRequest, context: Context) -> Any:
+        self.model.variables[request.variable.name] = request.variable
+        return workflows_pb2.SetVariableResponse(variable=request.variable)
+
+    async def GetVariable(self, request: workflows_pb2.GetVariableRequest, context: Context) -> Any:
+        return workflows_pb2.GetVariableResponse(variable=await self._variable(request.name, context))
+
+    async def ListVariables(self, request: workflows_pb2.ListVariablesRequest, context: Context) -> Any:
+        return workflows_pb2.ListVariablesResponse(variables=self.model.variables.values())
+
+    async def DeleteVariable(self, request: workflows_pb2.DeleteVariableRequest, context: Context) -> Any:
+        await self._variable(request.name, context)
+        del self.model.variables[request.name]
+        return workflows_pb2.DeleteVariableResponse()
+
+    async def _variable(self, name: str, context: Context) -> workflows_pb2.Variable:
+        found = self.model.variables.get(name)
+        if found is None:
+            await Fault(grpc.StatusCode.NOT_FOUND, f"there is no variable {name}", "VARIABLE_NOT_FOUND").show(context)
+            raise AssertionError
+        return found
 
 
 class Fleet(fleet_pb2_grpc.FleetServiceServicer):

@@ -22,9 +22,7 @@ from taskyard_scheduler.ingress.workflows import read_workflow
 
 AT = Timestamp(seconds=1_800_000_000, nanos=1)
 LATER = Timestamp(seconds=1_800_000_001)
-FLOW = read_workflow(
-    "default", workflows.Workflow(name="w", steps=[workflows.WorkflowStep(id="a", task_type="x")]), {}
-)
+FLOW = read_workflow("default", workflows.Workflow(name="w", steps=[workflows.WorkflowStep(id="a", task_type="x")]), {})
 
 
 def read_task(**given: Any) -> NewTask | Refused:
@@ -33,7 +31,9 @@ def read_task(**given: Any) -> NewTask | Refused:
     return read
 
 
-def read_run(variables: dict[str, workflows.Variable] | None = None, flow: Any = FLOW, **given: Any) -> NewRun | Refused:
+def read_run(
+    variables: dict[str, workflows.Variable] | None = None, flow: Any = FLOW, **given: Any
+) -> NewRun | Refused:
     item = workflows.RunSubmission(workflow="w", **given)
     [read] = read_runs(workflows.StartRunsRequest(runs=[item]), lambda name, version: flow, variables or {})
     return read
