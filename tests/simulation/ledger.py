@@ -39,6 +39,7 @@ class Record:
     failures: int = 0  # attempts spent on failures since the last retry by hand
     reopened: bool = False  # a person had it, or a step before it, run again
     ends: int = 0  # how often it was committed as ended
+    queued_at: int | None = None  # when it was queued first, by the leader's clock
 
     @property
     def state(self) -> int:
@@ -179,6 +180,7 @@ class Ledger:
         if id in self.instances:
             self._violate("ids are unique", f"{short(id)} was inserted twice")
         record = self.instances[id] = Record(values, self._clock(), asks_of(values["policy_json"]))
+        record.queued_at = values["queued_at"]
         self._check_unique(record)
         self._trace.note("database", f"new {story(record)}")
         self._check_token(record, {"attempt": 0, "token": ""})
@@ -200,6 +202,8 @@ class Ledger:
             return
         before = dict(record.values)
         record.values.update(values)
+        if record.queued_at is None:
+            record.queued_at = values["queued_at"]
         if (before["state"], before["token"]) != (record.state, record.get("token")):
             record.since = self._clock()
         self._trace.note("database", story(record))

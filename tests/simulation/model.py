@@ -85,18 +85,23 @@ def fate_problems(wish: TaskWish, record: Record, history: History, *, cancelled
         yield from _timeout_problems(wish, record.get("error_kind"))
     if record.state == S.SUCCESS and not history.by_task.get(record.id):
         yield "it succeeded and never ran"
+    due = record.get("created_at") + round(wish.settings.get("start_delay", 0.0) * 1000)
+    if record.queued_at is not None and record.queued_at < due and not record.reopened:
+        yield f"it was queued {due - record.queued_at} ms before its time"
     yield from _handler_problems(wish, record)
     yield from _retry_problems(wish, record)
 
 
 def _timeout_problems(wish: TaskWish, kind: str) -> Iterator[str]:
     timeouts = wish.settings["timeouts"]
-    if kind not in ("TIMEOUT", "TOTAL_TIMEOUT", "QUEUED_TIMEOUT"):
+    if kind not in ("TIMEOUT", "TOTAL_TIMEOUT", "QUEUED_TIMEOUT", "EXPIRED"):
         yield "a timeout does not say which"
     if kind == "TOTAL_TIMEOUT" and timeouts.total is None:
         yield "it has no total timeout"
     if kind == "QUEUED_TIMEOUT" and timeouts.queued is None:
         yield "it has no queued timeout"
+    if kind == "EXPIRED" and "expire_time" not in wish.settings:
+        yield "it does not expire"
 
 
 def _handler_problems(wish: TaskWish, record: Record) -> Iterator[str]:

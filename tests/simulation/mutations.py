@@ -14,8 +14,9 @@ from unittest.mock import patch
 
 from taskyard_core.dag import progress as dag_progress
 from taskyard_core.dag.rules import AT_LAST, READY
-from taskyard_core.engine import attempts, engine, runs, sessions, timing
+from taskyard_core.engine import attempts, engine, recovery, runs, sessions, timing
 from taskyard_core.engine.cluster import Cluster
+from taskyard_core.engine.events import When
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.records import CANCELLING, ENDED, IN_FLIGHT, PENDING, RUNNING, Phase
 from taskyard_core.retry import FailureKind, next_retry
@@ -473,6 +474,32 @@ def waiting_rows_not_read() -> list[Place]:
     return [(Leader, "_wants_refill", wants)]
 
 
+# 4. What is due later begins at its time, and not before.
+
+
+@mutation(4)
+def due_at_once() -> list[Place]:
+    """What is due later is due at once."""
+
+    def at_once(_self: When, _now: int) -> int:
+        return 0
+
+    return [(When, "due", at_once)]
+
+
+@mutation(4, "leader killed")
+def time_forgotten() -> list[Place]:
+    """A new leader does not know when a task is due."""
+    restore = recovery.restore_instance
+
+    def early(c: Cluster, instance: Any) -> None:
+        if instance.state == PENDING and not instance.attempt:
+            instance.not_before = c.now
+        restore(c, instance)
+
+    return [(recovery, "restore_instance", early)]
+
+
 # 8. Every waiting instance can say why.
 
 
@@ -489,7 +516,13 @@ def says_nothing() -> list[Place]:
 @mutation(8)
 def queued_timeout_lost() -> list[Place]:
     """Nobody notices that a task has waited too long."""
-    return [(Cluster, "arm_waiting", nothing)]
+    arm = Cluster.arm_waiting
+
+    def for_its_time_only(self: Cluster, instance: Any) -> None:
+        if instance.state == PENDING:
+            arm(self, instance)
+
+    return [(Cluster, "arm_waiting", for_its_time_only)]
 
 
 # 9. Growth is bounded.

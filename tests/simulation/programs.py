@@ -143,7 +143,7 @@ class Program:
             await client.apply_workflow(workflow)
             self.disk.applied.add(wish.workflow)
         run = await client.start_run(
-            wish.workflow, wish.inputs, version=1, request_id=wish.request_id, idempotency_key=wish.key
+            wish.workflow, wish.inputs, version=1, request_id=wish.request_id, idempotency_key=wish.key, **wish.settings
         )
         return run.id
 

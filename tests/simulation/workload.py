@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
@@ -23,6 +24,9 @@ RULES = (
     pb.TRIGGER_RULE_ONE_FAILED,
     pb.TRIGGER_RULE_NONE_FAILED,
 )
+
+BEGIN_S = 1_700_001_000.0
+"""Unix seconds at the beginning, by clocks that are right."""
 
 Input = dict[str, Any]
 
@@ -68,6 +72,7 @@ class RunWish(Wish):
 
     workflow: str = ""
     inputs: Input = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -106,7 +111,19 @@ def _task(rng: random.Random, number: int) -> TaskWish:
     if forever:
         wish.retry = False  # nobody would cancel it a second time
     wish.settings = _settings(rng, wish.task_type, wish.input, forever=forever)
+    wish.settings |= _schedule(rng, wish.at, wish.settings["timeouts"].total)
     return wish
+
+
+def _schedule(rng: random.Random, at: float, total: float | None = None) -> dict[str, Any]:
+    """Draws when a task or a run is due, when it expires, and its tags."""
+    settings: dict[str, Any] = {"tags": rng.sample(("a", "b", "c"), rng.choice((0, 0, 1, 2)))}
+    delay = round(rng.uniform(0.1, 4.0), 3)
+    if rng.random() < 0.15 and (total is None or delay < total):
+        settings["start_delay"] = delay
+    if rng.random() < 0.1:
+        settings["expire_time"] = datetime.fromtimestamp(round(BEGIN_S + at + rng.uniform(0.2, 8.0), 3), UTC)
+    return settings
 
 
 def _work(rng: random.Random) -> tuple[str, Input]:
@@ -157,6 +174,7 @@ def _timeouts(rng: random.Random, task_type: str, input: Input) -> Timeouts:
 
 def _run(rng: random.Random, number: int, workflow: str) -> RunWish:
     wish = RunWish(**_common(rng, number), workflow=workflow, inputs={"word": f"word-{number}"})
+    wish.settings = _schedule(rng, wish.at)
     if rng.random() < 0.1:
         wish.key = "run-key"
     return wish
@@ -179,7 +197,7 @@ def _workflow(rng: random.Random, name: str) -> pb.Workflow:
 def _step(rng: random.Random, id: str, needs: list[str]) -> pb.WorkflowStep:
     task_type = rng.choice(("loop", "loop", "loop", "thread", "alone"))
     do = rng.choice(("return",) * 7 + ("fail", "fail_first", "reject"))
-    echo = "${inputs.word}"
+    echo = rng.choice(("${inputs.word}", "${inputs.word} ${run.attempt} of ${run.tenant}"))
     rule = rng.choice(RULES)
     if needs and rng.random() < 0.2:
         # Where the step before may not have succeeded, there may be no output: the template then has no value.

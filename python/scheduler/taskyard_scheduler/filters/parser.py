@@ -16,7 +16,7 @@ CONDITIONS_LIMIT: Final = 50
 VALUES_LIMIT: Final = 200
 """Of one `in` list."""
 
-Op = Literal["==", "!=", "<", "<=", ">", ">="]
+Op = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
 
 _TURNED: Final[dict[str, Op]] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
