@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from enginekit import START_MS, Lab, retrying, task
 
-from taskyard_core.engine.events import NewRun, When
+from taskyard_core.engine.events import NewRun, Refused, When
 from taskyard_core.records import RunState, TaskState
 
 S = TaskState
@@ -276,9 +276,14 @@ def test_what_would_become_of_a_run_shows_what_is_not_known_yet_as_it_was_writte
     lab = Lab()
     first = {"params": {"p": "${inputs.x} of ${run.attempt}"}}
     lab.plan("flow", [("a", (), first), ("b", ("a",), {"input": {"y": "${steps.a.output.y}"}})], inputs=[("x", None)])
-    row, steps = lab.engine.prospect_run("default", NewRun("flow", 1, inputs_json='{"x": 7}'), lab.now)
+    found = lab.engine.prospect_run("default", NewRun("flow", 1, inputs_json='{"x": 7}'), lab.now)
+    assert not isinstance(found, Refused)
+    row, steps = found
     assert row[1]
     assert steps[0].instance.params_json == '{"p": "7 of ${run.attempt}"}'
     assert steps[1].instance.input_json == '{"y": "${steps.a.output.y}"}'
     assert not lab.tables.runs
     assert not lab.engine.cluster.runs
+    nothing = lab.engine.prospect_run("default", NewRun("flow", 1), lab.now)
+    assert isinstance(nothing, Refused)
+    assert nothing.message.startswith("steps.a.params.p: ${inputs.x}: ")

@@ -80,7 +80,7 @@ GONE = "${steps.a.output.gone}"
 def test_a_value_missing_at_run_time_is_told_in_the_words_of_the_file(given: dict[str, Any], place: str) -> None:
     _, plan = read(workflow(step("a"), step("b.c", "a", **given))).steps
     with pytest.raises(RenderError) as caught:
-        (plan.input or plan.params[0][1]).render(Scope({}, {"a": {}}, "r", 1, ""))
+        (plan.input or plan.params[0][1]).render(Scope({}, {"a": {}}, {"id": "r"}))
     assert caught.value.told("b.c").startswith(f"{place}: {GONE}: there is ")
 
 
@@ -92,7 +92,7 @@ def test_an_output_missing_at_run_time_is_told_in_the_words_of_the_file(text: st
     output = read(workflow(step("a"), output_json=text)).output
     assert output is not None
     with pytest.raises(RenderError) as caught:
-        output.render(Scope({}, {"a": {}}, "r", 1, ""))
+        output.render(Scope({}, {"a": {}}, {"id": "r"}))
     assert caught.value.told().startswith(f"{place}: {GONE}: there is ")
 
 

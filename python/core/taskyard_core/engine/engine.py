@@ -7,7 +7,6 @@ been committed. Time is what each call says: Unix milliseconds that never step b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from taskyard_core.engine import (
     attempts,
@@ -161,18 +160,17 @@ class Engine:
         self._at(now_ms)
         return prospect(self.cluster, tenant, new)
 
-    def prospect_run(self, tenant: str, new: NewRun, now_ms: int) -> tuple[Row, list[Prospect]]:
+    def prospect_run(self, tenant: str, new: NewRun, now_ms: int) -> tuple[Row, list[Prospect]] | Refused:
         """Returns RUN_COLUMNS of a run, and what would become of each step, if it were started now; nothing is.
 
-        Where a template reads the output of a step, or the attempt, it stands as it was written.
-
-        Raises:
-            RenderError: a template finds no value in the run's inputs or variables.
+        Where a template reads the output of a step, or the attempt, it stands as it was written. Refused: a template
+        finds no value in the run's inputs or variables.
         """
         self._at(now_ms)
         run = runs.make_run(self.cluster, tenant, new)
-        run.scope = replace(run.scope, begun=False)
-        tasks = [runs.task_of(run, step) for step in range(run.steps_total)]
+        tasks = runs.prospects(run)
+        if isinstance(tasks, Refused):
+            return tasks
         return run.row(), [prospect(self.cluster, tenant, task) for task in tasks]
 
     # Recovery: before the first event of a term.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 from taskyard_core.dag import Decision, RunOutcome, StepOutcome, StepState
 from taskyard_core.engine import attempts
@@ -99,7 +100,7 @@ def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     try:
         new = task_of(run, step)
     except RenderError as error:
-        problem = error.told(plan.id)
+        problem = error.told(run.plan.steps[step].id)
         new = _bare_task(run, step)
     instance = make_instance(c, run.tenant, new)
     _bind(run, step, instance)
@@ -111,6 +112,18 @@ def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     instance.error_message = problem
     _end_unrun(c, instance, TaskState.FAILED)
     failed.append(step)
+
+
+def prospects(run: LiveRun) -> list[NewTask] | Refused:
+    """Returns the tasks of all steps of a run that has not begun, or why one of them could not be made."""
+    run.scope = replace(run.scope, begun=False)
+    tasks = []
+    for step, plan in enumerate(run.plan.steps):
+        try:
+            tasks.append(task_of(run, step))
+        except RenderError as error:
+            return Refused(FailureKind.TEMPLATE_ERROR.value, error.told(plan.id))
+    return tasks
 
 
 def task_of(run: LiveRun, step: int) -> NewTask:

@@ -8,7 +8,6 @@ from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.engine.events import NewRun, NewTask, Refused
 from taskyard_core.engine.explain import Prospect
 from taskyard_core.records import instance_row
-from taskyard_core.templates import RenderError
 from taskyard_scheduler.egress.explain import wait_reasons
 from taskyard_scheduler.egress.instances import instance_from_row
 from taskyard_scheduler.egress.outcomes import put_refusal
@@ -42,17 +41,17 @@ def check_runs(
         if isinstance(run, Refused):
             put_refusal(outcome.refusal, run)
             continue
-        try:
-            row, steps = leader.engine.prospect_run(tenant, run, leader.clock.now())
-        except RenderError as error:
-            put_refusal(outcome.refusal, Refused("TEMPLATE_ERROR", str(error)))
+        found = leader.engine.prospect_run(tenant, run, leader.clock.now())
+        if isinstance(found, Refused):
+            put_refusal(outcome.refusal, found)
             continue
+        row, steps = found
         check = outcome.check
         check.run.CopyFrom(run_from_row(row))
         check.run.ClearField("run_id")
         plan = leader.engine.cluster.workflows[tenant, run.workflow, run.version]
-        for step, found in zip(plan.steps, steps, strict=True):
-            _put(check.steps.add(step_id=step.id).check, found)
+        for step, prospect in zip(plan.steps, steps, strict=True):
+            _put(check.steps.add(step_id=step.id).check, prospect)
     return response
 
 
