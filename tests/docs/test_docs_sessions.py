@@ -19,6 +19,7 @@ from docs.session import Session, Unlike
         ("docs/production.md", 3),
         ("docs/client.md", 16),
         ("docs/http.md", 12),
+        ("docs/operations.md", 8),
         ("docs/workflows-from-elsewhere.md", 5),
     ],
 )

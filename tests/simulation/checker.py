@@ -11,7 +11,7 @@ from simulation.hosts import World
 from simulation.ledger import TERMINAL, Record, short, story
 from simulation.programs import Disk
 from simulation.workload import Workload
-from taskyard_core.records import INSTANCE_UPDATE, instance_update_row
+from taskyard_core.records import INSTANCE_COLUMNS, instance_row
 from taskyard_core.records import TaskState as S
 
 LOOK_S = 1.0
@@ -92,12 +92,12 @@ def check_memory(world: World) -> None:
             continue
         if instance.phase == 9:
             continue
-        row = instance_update_row(instance)
+        row = instance_row(instance)
         if record.values["revision"] != instance.revision:
             world.history.violate("memory is what is committed", f"{story(record)} is {instance!r} in memory")
             continue
-        for name, value in zip(INSTANCE_UPDATE, row, strict=True):
-            if record.values[name] != value:
+        for name, value in zip(INSTANCE_COLUMNS, row, strict=True):
+            if record.values[name] != value and name != "created_at":
                 what = f"{name} of {story(record)} is {value!r} in memory and {record.values[name]!r} stored"
                 world.history.violate("memory is what is committed", what)
                 record.values[name] = value  # said once

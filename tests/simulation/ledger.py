@@ -97,6 +97,8 @@ class Ledger:
         self.checkpoints: dict[str, str] = {}
         self.in_flight: dict[str, dict[str, Record]] = {}  # by worker, by id
         self.retries_asked: dict[str, int] = {}  # by instance id: retries by hand that were asked for
+        self.reruns_asked: set[str] = set()  # runs that a person wants taken up again
+        self.hurried: set[str] = set()  # tasks that a person wants to be due now
         self.reopened_runs: set[str] = set()
         self.unstarted: dict[str, tuple[str, float]] = {}  # by token: the worker that did not start it, and when
         self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
@@ -146,6 +148,8 @@ class Ledger:
             self._inserted(dict(zip(INSTANCE_COLUMNS, row, strict=True)))
         for row in changes.instance_updates:
             self._updated(dict(zip(INSTANCE_UPDATE, row, strict=True)))
+        for row in changes.instance_rewrites:
+            self._updated(dict(zip(INSTANCE_COLUMNS, row, strict=True)))
         for _, id, number, data in changes.checkpoint_upserts:
             self.checkpoints[id] = data
             self._trace.note("database", f"checkpoint {number} of {short(id)}")
@@ -161,7 +165,7 @@ class Ledger:
         """A key occurs at most once in each list, as the store port wants it."""
         keys = {
             "instance_inserts": [row[1] for row in changes.instance_inserts],
-            "instance_updates": [row[1] for row in changes.instance_updates],
+            "instance_updates": [row[1] for row in (*changes.instance_updates, *changes.instance_rewrites)],
             "instance_deletes": [key[1] for key in changes.instance_deletes],
             "attempt_inserts": [row[1:3] for row in changes.attempt_inserts],
             "run_inserts": [row[1] for row in changes.run_inserts],
@@ -217,14 +221,16 @@ class Ledger:
         """What is done stays done, unless a person wants it again."""
         if before["state"] in TERMINAL:
             asked = self.retries_asked.get(record.id, 0)
-            if not asked and record.state in TERMINAL and record.get("attempt") == before["attempt"]:
+            taken_up = record.get("run_id") in self.reruns_asked
+            untouched = record.state in TERMINAL and record.get("attempt") == before["attempt"]
+            if not asked and not taken_up and untouched:
                 for name in ("state", "output_json", "ended_at", "error_kind"):
                     if record.values[name] != before[name]:
                         self._violate("done stays done", f"{name} of the ended {story(record)} was {before[name]!r}")
                 return
-            if not asked:
+            if not asked and not taken_up:
                 self._violate("done stays done", f"{story(record)} had ended as {S(before['state']).name}")
-            self.retries_asked[record.id] = asked - 1
+            self.retries_asked[record.id] = max(0, asked - 1)
             record.reopened = True
             record.failures = 0
             if record.get("run_id"):
@@ -260,6 +266,8 @@ class Ledger:
 
     def _check_times(self, record: Record, before: dict[str, Any]) -> None:
         due = before["not_before"]
+        if record.id in self.hurried:
+            return
         if before["state"] == S.PENDING and due is not None and record.get("attempt") > before["attempt"]:
             if record.get("assigned_at") < due:
                 early = due - record.get("assigned_at")
@@ -327,7 +335,7 @@ class Ledger:
         self._trace.note("database", f"run {short(values['id'])} state {values['state']}")
 
     def _retried(self, run_id: str) -> bool:
-        return any(
+        return run_id in self.reruns_asked or any(
             record.get("run_id") == run_id and record.id in self.retries_asked for record in self.instances.values()
         )
 

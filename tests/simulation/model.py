@@ -86,7 +86,8 @@ def fate_problems(wish: TaskWish, record: Record, history: History, *, cancelled
     if record.state == S.SUCCESS and not history.by_task.get(record.id):
         yield "it succeeded and never ran"
     due = record.get("created_at") + round(wish.settings.get("start_delay", 0.0) * 1000)
-    if record.queued_at is not None and record.queued_at < due and not record.reopened:
+    hurried = record.reopened or record.id in history.ledger.hurried
+    if record.queued_at is not None and record.queued_at < due and not hurried:
         yield f"it was queued {due - record.queued_at} ms before its time"
     yield from _handler_problems(wish, record)
     yield from _retry_problems(wish, record)

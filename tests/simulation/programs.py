@@ -43,6 +43,8 @@ class Disk:
     done: set[str] = field(default_factory=set)  # request ids that need nothing more
     cancelled: set[str] = field(default_factory=set)
     retried: set[str] = field(default_factory=set)
+    handled: set[str] = field(default_factory=set)  # by hand
+    rerun: dict[str, int] = field(default_factory=dict)
 
 
 class Program:
@@ -109,7 +111,16 @@ class Program:
             await asyncio.sleep(wish.cancel_after)
             await self._cancel(client, wish, id, rng)
             self.disk.cancelled.add(wish.request_id)
+        if wish.by_hand is not None and wish.request_id not in self.disk.handled:
+            await asyncio.sleep(wish.by_hand[1])
+            await self._by_hand(client, wish, id, rng)
+            self.disk.handled.add(wish.request_id)
         await self._wait(client, wish, id, rng)
+        if isinstance(wish, RunWish):
+            while (count := self.disk.rerun.get(wish.request_id, 0)) < wish.reruns:
+                await self._rerun(client, id, rng)
+                self.disk.rerun[wish.request_id] = count + 1
+                await self._wait(client, wish, id, rng)
         if wish.retry and wish.request_id not in self.disk.retried:
             await self._retry(client, wish, id, rng)
             self.disk.retried.add(wish.request_id)
@@ -199,6 +210,49 @@ class Program:
                 pass
             else:
                 self._world.trace.facts["retried by hand"] += 1
+            return
+
+    async def _by_hand(self, client: AsyncClient, wish: Wish, id: str, rng: random.Random) -> None:
+        """Does to a task what a person does by hand; runs are only terminated."""
+        assert wish.by_hand is not None
+        what, ledger = wish.by_hand[0], self._history.ledger
+        while True:
+            try:
+                if isinstance(wish, RunWish):
+                    await client.cancel_run(id, "the simulation wants it now", terminate=True)
+                elif what == "terminate":
+                    self.disk.cancelled.add(wish.request_id)
+                    await client.cancel_task(id, "the simulation wants it now", terminate=True)
+                elif what == "requeue":
+                    ledger.hurried.add(id)
+                    await client.requeue_task(id)
+                else:
+                    await client.prioritize_task(id, rng.randrange(1, 11))
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except (WrongState, AlreadyEnded):
+                self._world.trace.facts[f"{what} came too late"] += 1
+            else:
+                self._world.trace.facts[f"{what} by hand"] += 1
+            return
+
+    async def _rerun(self, client: AsyncClient, id: str, rng: random.Random) -> None:
+        """Takes up a run: from one of its steps, or from all that ended badly."""
+        ledger = self._history.ledger
+        (workflow,) = (each for each in self._workload.workflows if each.name == ledger.runs[id]["workflow"])
+        steps = [rng.choice(workflow.steps).id] if rng.random() < 0.7 else []
+        ledger.reruns_asked.add(id)
+        while True:
+            try:
+                await client.retry_run(id, steps)
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except WrongState:
+                self._world.trace.facts["taken up in vain"] += 1
+            else:
+                self._world.trace.facts["taken up again"] += 1
             return
 
     # Asking why.

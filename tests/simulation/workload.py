@@ -15,6 +15,7 @@ RUNS = 3
 SPAN_S = 20.0
 """Over which time the clients' wishes are spread."""
 WORKFLOWS = 3
+BY_HAND = ("terminate", "requeue", "prioritize")
 HANDLED = ("loop", "thread", "alone")
 """Task types that every worker handles that offers them."""
 RULES = (
@@ -35,7 +36,8 @@ Input = dict[str, Any]
 class Wish:
     """A task or a run that a client wants. Times are virtual seconds since the beginning.
 
-    `cancel_after`: seconds after the answer; None: never. `repeats`: how often it is sent again though answered.
+    `cancel_after`: seconds after the answer; None: never. `by_hand`: what of BY_HAND, and likewise. `repeats`: how
+    often it is sent again though answered.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Wish:
     retry: bool = False
     repeats: int = 0
     key: str = ""
+    by_hand: tuple[str, float] | None = None  # what a person does to it, and how long after the answer
 
     @property
     def request_id(self) -> str:
@@ -73,6 +76,7 @@ class RunWish(Wish):
     workflow: str = ""
     inputs: Input = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    reruns: int = 0  # how often it is taken up again after it has ended
 
 
 @dataclass(slots=True)
@@ -96,6 +100,8 @@ def _common(rng: random.Random, number: int) -> dict[str, Any]:
     wish: dict[str, Any] = {"number": number, "at": rng.uniform(0.0, SPAN_S), "client": rng.randrange(2)}
     if rng.random() < 0.2:
         wish["cancel_after"] = rng.choice((0.0, rng.uniform(0.0, 1.0), rng.uniform(0.0, 8.0)))
+    if rng.random() < 0.25:
+        wish["by_hand"] = (rng.choice(BY_HAND), rng.choice((0.0, rng.uniform(0.0, 1.0), rng.uniform(0.0, 6.0))))
     wish["retry"] = rng.random() < 0.3
     wish["repeats"] = rng.choice((0, 0, 0, 0, 1))
     return wish
@@ -175,6 +181,7 @@ def _timeouts(rng: random.Random, task_type: str, input: Input) -> Timeouts:
 def _run(rng: random.Random, number: int, workflow: str) -> RunWish:
     wish = RunWish(**_common(rng, number), workflow=workflow, inputs={"word": f"word-{number}"})
     wish.settings = _schedule(rng, wish.at)
+    wish.reruns = rng.choice((0, 0, 1, 2, 2))
     if rng.random() < 0.1:
         wish.key = "run-key"
     return wish
@@ -208,7 +215,7 @@ def _step(rng: random.Random, id: str, needs: list[str]) -> pb.WorkflowStep:
     seconds = rng.choice((0, 0, 0.1, 0.7))
     step.input_json = f'{{"do": "{do}", "s": {seconds}, "times": 1, "echo": "{echo}"}}'
     step.retry.CopyFrom(Retry(max_attempts=rng.randrange(1, 3), first_delay=0.1).message())
-    step.timeouts.CopyFrom(Timeouts(run=20.0).message())
+    step.timeouts.CopyFrom(Timeouts(run=rng.choice((20.0,) * 5 + (0.05,))).message())
     if task_type == "alone":
         step.exclusive = rng.random() < 0.5
     if rng.random() < 0.2:

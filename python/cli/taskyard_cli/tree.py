@@ -25,7 +25,10 @@ _COMMANDS = {
     "variable": (WORK, ""),
     "run": (WORK, "run_commands:run"),
     "cancel": (WORK, "task_commands:cancel"),
+    "terminate": (WORK, "hand_commands:terminate"),
     "retry": (WORK, "task_commands:retry"),
+    "requeue": (WORK, "hand_commands:requeue"),
+    "prioritize": (WORK, "hand_commands:prioritize"),
     "tasks": (LOOK, "task_commands:list_tasks"),
     "task": (LOOK, ""),
     "runs": (LOOK, ""),
@@ -119,11 +122,12 @@ def _task_group() -> None:
 
 
 def _runs() -> typer.Typer:
-    from taskyard_cli import run_commands  # here, since a group is loaded when it is asked for
+    from taskyard_cli import hand_commands, run_commands  # here, since a group is loaded when it is asked for
 
     group = typer.Typer(invoke_without_command=True)
     group.callback()(run_commands.list_runs)
     group.command("show")(run_commands.show_run)
+    group.command("retry")(hand_commands.retry_run)
     return group
 
 

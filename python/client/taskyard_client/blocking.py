@@ -234,6 +234,8 @@ class Client:
     get_task = _call(AsyncClient.get_task)
     list_tasks = _each(AsyncClient.list_tasks)
     cancel_task = _call(AsyncClient.cancel_task)
+    requeue_task = _call(AsyncClient.requeue_task)
+    prioritize_task = _call(AsyncClient.prioritize_task)
     retry_task = _call(AsyncClient.retry_task)
     watch_tasks = _each(AsyncClient.watch_tasks)
     wait_task = _call(AsyncClient.wait_task)
@@ -255,6 +257,7 @@ class Client:
     get_run = _call(AsyncClient.get_run)
     list_runs = _each(AsyncClient.list_runs)
     cancel_run = _call(AsyncClient.cancel_run)
+    retry_run = _call(AsyncClient.retry_run)
     watch_run = _each(AsyncClient.watch_run)
     wait_run = _call(AsyncClient.wait_run)
 

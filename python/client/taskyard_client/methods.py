@@ -33,6 +33,10 @@ TRIGGER_TASK = Method(_TASK, "TriggerTask", tasks.TriggerTaskRequest, tasks.Trig
 GET_TASK = Method(_TASK, "GetTask", tasks.GetTaskRequest, tasks.GetTaskResponse)
 LIST_TASKS = Method(_TASK, "ListTasks", tasks.ListTasksRequest, tasks.ListTasksResponse)
 CANCEL_TASK = Method(_TASK, "CancelTask", tasks.CancelTaskRequest, tasks.CancelTaskResponse, changes=True)
+REQUEUE_TASK = Method(_TASK, "RequeueTask", tasks.RequeueTaskRequest, tasks.RequeueTaskResponse, changes=True)
+PRIORITIZE_TASK = Method(
+    _TASK, "PrioritizeTask", tasks.PrioritizeTaskRequest, tasks.PrioritizeTaskResponse, changes=True
+)
 RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse, changes=True)
 WATCH_TASKS = Method(_TASK, "WatchTasks", tasks.WatchTasksRequest, tasks.WatchTasksResponse)
 GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
@@ -48,6 +52,7 @@ START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflow
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
 CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
+RETRY_RUN = Method(_WORKFLOW, "RetryRun", workflows.RetryRunRequest, workflows.RetryRunResponse, changes=True)
 SET_VARIABLE = Method(
     _WORKFLOW, "SetVariable", workflows.SetVariableRequest, workflows.SetVariableResponse, changes=True
 )

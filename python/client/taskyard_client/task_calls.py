@@ -202,8 +202,13 @@ class TaskCalls:
         request = pb.ListTasksRequest(page_size=size, filter=filter, order_by=order_by)
         return pages(self._session, methods.LIST_TASKS, request, lambda page: page.tasks, limit)
 
-    async def cancel_task(self, task_id: str, reason: str = "") -> pb.TaskStatus.ValueType:
+    async def cancel_task(self, task_id: str, reason: str = "", *, terminate: bool = False) -> pb.TaskStatus.ValueType:
         """Cancels a task; durable when answered.
+
+        Args:
+            task_id: Which.
+            reason: For people; kept with it.
+            terminate: True: without grace, and without waiting for its worker, unless it is exclusive.
 
         Returns:
             CANCELLED, or CANCELLING until its worker confirms.
@@ -212,8 +217,35 @@ class TaskCalls:
             NotFound: There is none of that id.
             AlreadyEnded: It has ended otherwise.
         """
-        request = pb.CancelTaskRequest(request_id=self._session.request_ids.one(), task_id=task_id, reason=reason)
+        mode = pb.STOP_MODE_TERMINATE if terminate else pb.STOP_MODE_UNSPECIFIED
+        request_id = self._session.request_ids.one()
+        request = pb.CancelTaskRequest(request_id=request_id, task_id=task_id, reason=reason, mode=mode)
         return (await self._session.caller.call(methods.CANCEL_TASK, request)).status
+
+    async def requeue_task(self, task_id: str) -> pb.TaskStatus.ValueType:
+        """Gives a task back to its queue: from its worker, or from the wait for its time. No retry is spent.
+
+        Returns:
+            QUEUED, or CANCELLING for an exclusive task until its worker confirms.
+
+        Raises:
+            NotFound: There is none of that id.
+            WrongState: It is in its queue, is being stopped, waits for other steps, or has ended.
+        """
+        request = pb.RequeueTaskRequest(request_id=self._session.request_ids.one(), task_id=task_id)
+        return (await self._session.caller.call(methods.REQUEUE_TASK, request)).status
+
+    async def prioritize_task(self, task_id: str, priority: int) -> pb.TaskStatus.ValueType:
+        """Gives a task another priority, 1 (first) to 10 (last), and so another place in its queue.
+
+        Raises:
+            NotFound: There is none of that id.
+            AlreadyEnded: It has ended.
+            InvalidInput: There is no such priority.
+        """
+        request_id = self._session.request_ids.one()
+        request = pb.PrioritizeTaskRequest(request_id=request_id, task_id=task_id, priority=priority)
+        return (await self._session.caller.call(methods.PRIORITIZE_TASK, request)).status
 
     async def retry_task(self, task_id: str) -> pb.TaskStatus.ValueType:
         """Runs an ended task again with all its attempts.

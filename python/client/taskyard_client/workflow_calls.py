@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard.v1.tasks_pb2 import STOP_MODE_TERMINATE, STOP_MODE_UNSPECIFIED
 from taskyard_client import methods
 from taskyard_client.coalescer import Coalescer
 from taskyard_client.errors import DeadlineExceeded, ServerError, TaskyardError
@@ -192,8 +193,13 @@ class WorkflowCalls:
         request = pb.ListRunsRequest(page_size=page_size_for(page_size, limit), filter=filter, order_by=order_by)
         return pages(self._session, methods.LIST_RUNS, request, lambda page: page.runs, limit)
 
-    async def cancel_run(self, run_id: str, reason: str = "") -> pb.RunState.ValueType:
+    async def cancel_run(self, run_id: str, reason: str = "", *, terminate: bool = False) -> pb.RunState.ValueType:
         """Cancels a run and every step of it that has not ended.
+
+        Args:
+            run_id: Which.
+            reason: For people; kept with it.
+            terminate: True: its steps are stopped without grace, see `cancel_task`.
 
         Returns:
             CANCELLED, or CANCELLING until every step has confirmed.
@@ -202,8 +208,26 @@ class WorkflowCalls:
             NotFound: There is none of that id.
             AlreadyEnded: It has ended otherwise.
         """
-        request = pb.CancelRunRequest(request_id=self._session.request_ids.one(), run_id=run_id, reason=reason)
+        mode = STOP_MODE_TERMINATE if terminate else STOP_MODE_UNSPECIFIED
+        request_id = self._session.request_ids.one()
+        request = pb.CancelRunRequest(request_id=request_id, run_id=run_id, reason=reason, mode=mode)
         return (await self._session.caller.call(methods.CANCEL_RUN, request)).state
+
+    async def retry_run(self, run_id: str, from_steps: Iterable[str] = ()) -> pb.RetryRunResponse:
+        """Runs steps of a run again, and goes on from there.
+
+        Args:
+            run_id: Which.
+            from_steps: Ended steps that run again with everything downstream of them. None: all that failed, timed out
+                or were cancelled; what succeeded stays as it is.
+
+        Raises:
+            NotFound: There is none of that id.
+            InvalidInput: It has no such step.
+            WrongState: Nothing ended badly, a step that would run again has not ended, or the run is being cancelled.
+        """
+        request = pb.RetryRunRequest(request_id=self._session.request_ids.one(), run_id=run_id, from_steps=from_steps)
+        return await self._session.caller.call(methods.RETRY_RUN, request)
 
     async def watch_run(self, run_id: str, *, after_revision: int = 0) -> AsyncGenerator[pb.WatchRunResponse, None]:
         """Yields how a run stands and each change of it or its steps until it has ended, over cuts.

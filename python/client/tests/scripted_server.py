@@ -156,6 +156,25 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         await self.model.end(task.task_id, status=TaskStatus.TASK_STATUS_CANCELLED)
         return tasks_pb2.CancelTaskResponse(status=task.status)
 
+    async def RequeueTask(self, request: tasks_pb2.RequeueTaskRequest, context: Context) -> Any:
+        task = await self._live(request.task_id, context)
+        task.status = TaskStatus.TASK_STATUS_QUEUED
+        await self.model.touch(task)
+        return tasks_pb2.RequeueTaskResponse(status=task.status)
+
+    async def PrioritizeTask(self, request: tasks_pb2.PrioritizeTaskRequest, context: Context) -> Any:
+        task = await self._live(request.task_id, context)
+        task.priority = request.priority
+        await self.model.touch(task)
+        return tasks_pb2.PrioritizeTaskResponse(status=task.status)
+
+    async def _live(self, task_id: str, context: Context) -> tasks_pb2.TaskInstance:
+        task = await self._find(task_id, context)
+        if task.status in TASK_ENDS:
+            message = f"task {task.task_id} has ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "ALREADY_ENDED").show(context)
+        return task
+
     async def RetryTask(self, request: tasks_pb2.RetryTaskRequest, context: Context) -> Any:
         task = await self._find(request.task_id, context)
         if task.status not in TASK_ENDS:
@@ -345,6 +364,14 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
             if over:
                 return
             await self.model.changed(seen)
+
+    async def RetryRun(self, request: workflows_pb2.RetryRunRequest, context: Context) -> Any:
+        run = await self._find(request.run_id, context)
+        if run.state not in RUN_ENDS:
+            message = f"run {run.run_id} has not ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "STEP_NOT_ENDED").show(context)
+        await self.model.set_run(run.run_id, RunState.RUN_STATE_RUNNING)
+        return workflows_pb2.RetryRunResponse(state=run.state, steps=request.from_steps or ["failed"])
 
     async def SetVariable(self, request: workflows_pb2.SetVariableRequest, context: Context) -> Any:
         self.model.variables[request.variable.name] = request.variable

@@ -37,13 +37,16 @@ class TaskState(IntEnum):
     RUNNING = 1
     """A worker runs it. Left by its result, a timeout, a cancel or the loss of the worker."""
     SUCCESS = 2
-    """Ended well."""
+    """Ended well. Left only when a person has its run taken up from it, or from a step before it."""
     FAILED = 3
     """Ended badly; no attempt is left. Left only when a person retries it."""
     TIMEOUT = 4
     """Ended because a timeout passed. Left only when a person retries it."""
     PENDING = 5
-    """Waits for its time: its start, or its next attempt. Left when the time comes, by a cancel or a timeout."""
+    """Waits for its time: its start, or its next attempt. Left when the time comes, by a cancel or a timeout.
+
+    One without `not_before` is a step that ran and is to run again once the steps before it have.
+    """
     QUEUED = 6
     """Waits for a worker. Left by an assignment, a cancel or a timeout."""
     ASSIGNED = 7
@@ -51,7 +54,10 @@ class TaskState(IntEnum):
     CANCELLED = 8
     """Ended because someone wanted it. Left only when a person retries it."""
     SKIPPED = 9
-    """Ended unrun because of how its upstreams ended. Left only when an upstream is retried by a person."""
+    """Ended because of how its upstreams ended, unrun or, when it was to run again, not run again.
+
+    Left only when an upstream is retried by a person.
+    """
     CANCELLING = 10
     """Told to stop. Left when the worker confirms or the attempt is fenced."""
 
@@ -275,6 +281,8 @@ WORKFLOW_COLUMNS: Final = ("tenant", "name", "version", "definition", "content_h
 class Changes:
     """What one transaction writes. Rows are tuples in the order of the column constants above.
 
+    `instance_rewrites` are INSTANCE_COLUMNS of stored instances in which something changes that else never does.
+
     Deletes come first, then inserts, then updates. `revision` is the number of the commit: the one before plus one;
     every row of it that has a `revision` column carries it.
     """
@@ -282,6 +290,7 @@ class Changes:
     revision: int = 0
     instance_inserts: list[Row] = field(default_factory=list)
     instance_updates: list[Row] = field(default_factory=list)
+    instance_rewrites: list[Row] = field(default_factory=list)
     instance_deletes: list[tuple[str, str]] = field(default_factory=list)
     attempt_inserts: list[Row] = field(default_factory=list)
     run_inserts: list[Row] = field(default_factory=list)

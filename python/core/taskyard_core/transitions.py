@@ -27,18 +27,21 @@ class WorkerState(IntEnum):
 S = TaskState
 
 INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
-    S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT}),
+    S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT, S.SKIPPED}),
     S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT}),
-    S.ASSIGNED: frozenset({S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}),
-    S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING}),
+    S.ASSIGNED: frozenset({S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED}),
+    S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED}),
     S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.TIMEOUT, S.PENDING, S.QUEUED}),
-    S.SUCCESS: frozenset({S.FAILED}),
-    S.FAILED: frozenset({S.QUEUED}),
-    S.TIMEOUT: frozenset({S.QUEUED}),
-    S.CANCELLED: frozenset({S.QUEUED}),
-    S.SKIPPED: frozenset(),
+    S.SUCCESS: frozenset({S.FAILED, S.PENDING}),
+    S.FAILED: frozenset({S.QUEUED, S.PENDING}),
+    S.TIMEOUT: frozenset({S.QUEUED, S.PENDING}),
+    S.CANCELLED: frozenset({S.QUEUED, S.PENDING}),
+    S.SKIPPED: frozenset({S.PENDING}),
 }
-"""SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE)."""
+"""SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE).
+
+What has ended is QUEUED or PENDING again only when a person has it, or a step before it, run again.
+"""
 
 RUN_MOVES: Final[dict[int, frozenset[int]]] = {
     RunState.PENDING: frozenset({RunState.RUNNING, RunState.CANCELLED}),

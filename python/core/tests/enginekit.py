@@ -23,11 +23,14 @@ from taskyard_core.engine.events import (
     Hello,
     NewRun,
     NewTask,
+    Prioritize,
     Progress,
     Refused,
     Register,
+    Requeue,
     Result,
     Retry,
+    RetryRun,
     StartRuns,
     StreamClosed,
     Submit,
@@ -95,14 +98,7 @@ class Tables:
             self.checkpoints.pop(id, None)
         for id in changes.worker_deletes:
             self.workers.pop(id, None)
-        for row in changes.instance_inserts:
-            self._put(self.instances, INSTANCE_COLUMNS, row, new=True)
-        for row in changes.instance_updates:
-            self._put(self.instances, INSTANCE_UPDATE, row, new=False)
-        for row in changes.run_inserts:
-            self._put(self.runs, RUN_COLUMNS, row, new=True)
-        for row in changes.run_updates:
-            self._put(self.runs, RUN_UPDATE, row, new=False)
+        self._put_all(changes)
         for row in changes.attempt_inserts:
             values: Fields = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
             key = (values["id"], values["attempt"])
@@ -114,9 +110,21 @@ class Tables:
         for row in changes.worker_upserts:
             self.workers[row[0]] = row
 
+    def _put_all(self, changes: Changes) -> None:
+        for row in changes.instance_inserts:
+            self._put(self.instances, INSTANCE_COLUMNS, row, new=True)
+        for row in changes.instance_updates:
+            self._put(self.instances, INSTANCE_UPDATE, row, new=False)
+        for row in changes.instance_rewrites:
+            self._put(self.instances, INSTANCE_COLUMNS, row, new=False)
+        for row in changes.run_inserts:
+            self._put(self.runs, RUN_COLUMNS, row, new=True)
+        for row in changes.run_updates:
+            self._put(self.runs, RUN_UPDATE, row, new=False)
+
     def _check_keys(self, changes: Changes) -> None:
         assert unique(row[:2] for row in changes.instance_inserts)
-        assert unique(row[:2] for row in changes.instance_updates)
+        assert unique(row[:2] for row in changes.instance_updates + changes.instance_rewrites)
         assert unique(changes.instance_deletes)
         assert unique(row[:2] for row in changes.run_inserts + changes.run_updates)
         assert unique(row[:2] for row in changes.checkpoint_upserts)
@@ -331,9 +339,9 @@ class Lab:
         assert isinstance(outcome, Accepted)
         return outcome.id
 
-    def cancel(self, id: str, reason: str = "enough") -> Any:
+    def cancel(self, id: str, reason: str = "enough", *, kill: bool = False) -> Any:
         """Cancels as the shell does: the row is read from SQL when the instance is not in memory."""
-        return self.ask(Cancel(object(), id, reason, self.stored(id)))
+        return self.ask(Cancel(object(), id, reason, self.stored(id), kill))
 
     def retry(self, id: str) -> Any:
         """Retries as the shell does: with the rows of the instance and of its run when they are not in memory."""
@@ -343,6 +351,18 @@ class Lab:
             event.run_row = self.tables.run_row(row.run_id)
             event.run_instances = self.tables.steps(row.run_id)
         return self.ask(event)
+
+    def requeue(self, id: str) -> Any:
+        """Gives an instance back to its queue."""
+        return self.ask(Requeue(object(), id, self.stored(id)))
+
+    def prioritize(self, id: str, priority: int) -> Any:
+        """Gives an instance another priority."""
+        return self.ask(Prioritize(object(), id, priority, self.stored(id)))
+
+    def retry_run(self, id: str, *from_steps: str) -> Any:
+        """Takes up a run, as the shell does: with the rows of the run and its instances."""
+        return self.ask(RetryRun(object(), id, from_steps, self.tables.run_row(id), self.tables.steps(id)))
 
     def stored(self, id: str) -> Instance | None:
         """Returns an instance as SQL has it, if it is not in memory."""
@@ -356,9 +376,9 @@ class Lab:
         assert isinstance(outcome, Accepted)
         return outcome.id
 
-    def cancel_run(self, id: str, reason: str = "enough") -> Any:
+    def cancel_run(self, id: str, reason: str = "enough", *, kill: bool = False) -> Any:
         """Cancels a run."""
-        return self.ask(CancelRun(object(), id, reason))
+        return self.ask(CancelRun(object(), id, reason, kill))
 
     def plan(self, name: str, steps: Sequence[StepSpec], *, output: object = None, inputs: Any = ()) -> None:
         """Defines a workflow."""

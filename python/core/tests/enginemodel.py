@@ -236,7 +236,8 @@ class Model:
             assert i.retries < max(1, i.policy.retry.max_attempts), f"{i}: more attempts than its policy allows"
             if i.state == PENDING:
                 assert c.timers.deadline(i.id) == i.not_before, f"{i}: its timer is not of its retry"
-            if i.state in (PENDING, RUNNING) or (i.state == ASSIGNED and not i.fencing):
+            waits_for_steps = i.state == PENDING and i.not_before is None and i.run_id
+            if (i.state in (PENDING, RUNNING) and not waits_for_steps) or (i.state == ASSIGNED and not i.fencing):
                 assert i.id in c.timers, f"{i} has no timer"
             if i.state == QUEUED and i.policy.waits:
                 assert i.id in c.timers, f"{i} has no timer"

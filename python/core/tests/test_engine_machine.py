@@ -35,9 +35,12 @@ from taskyard_core.engine.events import (
     Hello,
     NewRun,
     NewTask,
+    Prioritize,
     Refused,
     Register,
+    Requeue,
     Retry,
+    RetryRun,
     StartRuns,
     Submit,
     WorkerFrame,
@@ -154,6 +157,44 @@ class EngineMachine(RuleBasedStateMachine):
             self.act_on(len(self.operations) - 1)
             self._arrive()
 
+    @rule(pick=picks, what=st.sampled_from(("terminate", "requeue", "prioritize")), priority=st.integers(1, 10))
+    def act_by_hand(self, pick: int, what: str, priority: int) -> None:
+        """A person stops an instance without grace, gives it back to its queue, or gives it another place in it."""
+        rows = self.lab.tables.instances.values()
+        ids = sorted(row["id"] for row in rows if row["phase"] != ENDED) or sorted(self.lab.tables.instances)
+        if not ids:
+            return
+        id = ids[pick % len(ids)]
+        c = self.lab.engine.cluster
+        c.pin(id)
+        row = c.instances.get(id) or self.lab.tables.instance(id)
+        events: dict[str, Any] = {
+            "terminate": Cancel("cancel", id, "now", row, kill=True),
+            "requeue": Requeue("requeue", id, row),
+            "prioritize": Prioritize("prioritize", id, priority, row),
+        }
+        self.operations.append((events[what], [id]))
+        self.act_on(len(self.operations) - 1)
+        self.lab.seen[f"{what} by hand"] += 1
+
+    @rule(pick=picks, step=st.none() | st.integers(0, len(RUN_STEPS) - 1), at_once=st.booleans())
+    def take_up_run(self, pick: int, step: int | None, at_once: bool) -> None:
+        """A person has a run go on: from a step, or from all that ended badly."""
+        tables, c = self.lab.tables, self.lab.engine.cluster
+        ids = sorted(tables.runs)
+        if not ids:
+            return
+        id = ids[pick % len(ids)]
+        live = c.find_run(id)
+        pins = [id, *(live.instance_ids.values() if live is not None else ())]
+        for each in pins:
+            c.pin(each)
+        steps = () if step is None else (RUN_STEPS[step][0],)
+        self.operations.append((RetryRun("take up", id, steps, tables.run_row(id), tables.steps(id)), pins))
+        if at_once:
+            self.act_on(len(self.operations) - 1)
+            self._arrive()
+
     def _to_retry(self) -> list[str]:
         rows = self.lab.tables.instances.values()
         return sorted(row["id"] for row in rows if row["state"] in (S.FAILED, S.TIMEOUT, S.CANCELLED))
@@ -167,6 +208,9 @@ class EngineMachine(RuleBasedStateMachine):
     def act_on(self, pick: int) -> None:
         """The rows are read: the event is handled."""
         event, pins = self.operations.pop(pick % len(self.operations))
+        if isinstance(event, RetryRun):  # who asks reads again when the run went on meanwhile
+            event.run_row = self.lab.tables.run_row(event.run_id)
+            event.run_instances = self.lab.tables.steps(event.run_id)
         self.lab.engine.handle(event, self.lab.now)
         self.pinned += pins
         reply, value = self.lab.engine.cluster.batch.answers[-1]
@@ -177,6 +221,11 @@ class EngineMachine(RuleBasedStateMachine):
             instance = self.lab.engine.cluster.find(event.task_id)
             assert instance is not None
             self.model.reopened.add(instance.run_id)
+        if isinstance(event, RetryRun) and not isinstance(value, Refused):
+            self.lab.seen["run taken up"] += 1
+            steps = [id for id, row in self.lab.tables.instances.items() if row["run_id"] == event.run_id]
+            self.retried |= {*steps, *pins}
+            self.model.reopened.add(event.run_id)
 
     @rule(pick=picks)
     def cancel_run(self, pick: int) -> None:
@@ -560,6 +609,10 @@ HAPPENS = (
     "result recorded",
     "result not wanted",
     "retried by hand",
+    "terminate by hand",
+    "requeue by hand",
+    "prioritize by hand",
+    "run taken up",
     "submission repeated",
     "told to stop: cancelled",
     "told to stop: timeout",

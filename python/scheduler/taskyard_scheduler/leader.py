@@ -372,7 +372,8 @@ class Leader:
             self._arm()
         self._metrics.commit_seconds.observe(took)
         changes = flight.batch.changes
-        self._metrics.commit_rows.observe(len(changes.instance_inserts) + len(changes.instance_updates))
+        changed = len(changes.instance_updates) + len(changes.instance_rewrites)
+        self._metrics.commit_rows.observe(len(changes.instance_inserts) + changed)
 
     def _drop(self, batch: Batch, error: RowsRefused) -> None:
         for row in error.rows:

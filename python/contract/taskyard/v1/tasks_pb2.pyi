@@ -88,6 +88,34 @@ TASK_STATUS_REJECTED: TaskStatus.ValueType  # 12
 """Results only: handed back unrun."""
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
 
+class _StopMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StopModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STOP_MODE_UNSPECIFIED: _StopMode.ValueType  # 0
+    """The default: GRACEFUL."""
+    STOP_MODE_GRACEFUL: _StopMode.ValueType  # 1
+    """The handler is asked to stop and has its grace; the instance ends when the worker has confirmed it."""
+    STOP_MODE_TERMINATE: _StopMode.ValueType  # 2
+    """Without grace: what can be killed is killed, and the instance ends at once, whether or not its worker can be told.
+    An exclusive one still ends when its worker has confirmed it, or its lease has ended.
+    """
+
+class StopMode(_StopMode, metaclass=_StopModeEnumTypeWrapper):
+    """How something is stopped."""
+
+STOP_MODE_UNSPECIFIED: StopMode.ValueType  # 0
+"""The default: GRACEFUL."""
+STOP_MODE_GRACEFUL: StopMode.ValueType  # 1
+"""The handler is asked to stop and has its grace; the instance ends when the worker has confirmed it."""
+STOP_MODE_TERMINATE: StopMode.ValueType  # 2
+"""Without grace: what can be killed is killed, and the instance ends at once, whether or not its worker can be told.
+An exclusive one still ends when its worker has confirmed it, or its lease has ended.
+"""
+Global___StopMode: _TypeAlias = StopMode  # noqa: Y015
+
 @_typing.final
 class FieldViolation(_message.Message):
     """One field that breaks its rule."""
@@ -1264,22 +1292,26 @@ class CancelTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless."""
     task_id: _builtins.str
     """Its id."""
     reason: _builtins.str
     """For people; kept with the instance. At most 1,000 characters."""
+    mode: Global___StopMode.ValueType
+    """Default: GRACEFUL. TERMINATE also hastens a cancel that is waiting for its confirmation."""
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
         reason: _builtins.str = ...,
+        mode: Global___StopMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "reason", b"reason", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1354,6 +1386,106 @@ class RetryTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryTaskResponse: _TypeAlias = RetryTaskResponse  # noqa: Y015
+
+@_typing.final
+class RequeueTaskRequest(_message.Message):
+    """Names an instance to be given back to its queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    task_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequeueTaskRequest: _TypeAlias = RequeueTaskRequest  # noqa: Y015
+
+@_typing.final
+class RequeueTaskResponse(_message.Message):
+    """The requeue is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    status: Global___TaskStatus.ValueType
+    """QUEUED, or CANCELLING for an exclusive instance, until its worker has confirmed that it stopped."""
+    def __init__(
+        self,
+        *,
+        status: Global___TaskStatus.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequeueTaskResponse: _TypeAlias = RequeueTaskResponse  # noqa: Y015
+
+@_typing.final
+class PrioritizeTaskRequest(_message.Message):
+    """A new priority."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    task_id: _builtins.str
+    """Id of the instance."""
+    priority: _builtins.int
+    """1 (first) to 10 (last). Required."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        priority: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["priority", b"priority", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrioritizeTaskRequest: _TypeAlias = PrioritizeTaskRequest  # noqa: Y015
+
+@_typing.final
+class PrioritizeTaskResponse(_message.Message):
+    """The new priority is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    status: Global___TaskStatus.ValueType
+    """How the instance stands."""
+    def __init__(
+        self,
+        *,
+        status: Global___TaskStatus.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrioritizeTaskResponse: _TypeAlias = PrioritizeTaskResponse  # noqa: Y015
 
 @_typing.final
 class WatchTasksRequest(_message.Message):

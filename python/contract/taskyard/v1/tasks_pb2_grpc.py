@@ -91,6 +91,16 @@ class TaskServiceStub:
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.CancelTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_tasks__pb2.CancelTaskResponse.FromString,
                 _registered_method=True)
+        self.RequeueTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/RequeueTask',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.RequeueTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.RequeueTaskResponse.FromString,
+                _registered_method=True)
+        self.PrioritizeTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/PrioritizeTask',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.FromString,
+                _registered_method=True)
         self.RetryTask = channel.unary_unary(
                 '/taskyard.v1.TaskService/RetryTask',
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskRequest.SerializeToString,
@@ -215,6 +225,27 @@ class TaskServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequeueTask(self, request, context):
+        """Gives an instance back to its queue: one that a worker has is taken from it, one that waits for its time is due now.
+        No retry is spent, and its place in the queue is kept.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_ENDED, ALREADY_QUEUED; CANCELLING: it is being
+        stopped: wait until that is confirmed; RUN_NOT_RUNNING: it is a step that waits for others, or for its run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PrioritizeTask(self, request, context):
+        """Changes an instance's priority. One that waits takes its new place at once; one that a worker has keeps it for
+        further attempts.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RetryTask(self, request, context):
         """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
@@ -321,6 +352,16 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.CancelTask,
                     request_deserializer=taskyard_dot_v1_dot_tasks__pb2.CancelTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_tasks__pb2.CancelTaskResponse.SerializeToString,
+            ),
+            'RequeueTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequeueTask,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.RequeueTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.RequeueTaskResponse.SerializeToString,
+            ),
+            'PrioritizeTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrioritizeTask,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.SerializeToString,
             ),
             'RetryTask': grpc.unary_unary_rpc_method_handler(
                     servicer.RetryTask,
@@ -625,6 +666,60 @@ class TaskService:
             '/taskyard.v1.TaskService/CancelTask',
             taskyard_dot_v1_dot_tasks__pb2.CancelTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_tasks__pb2.CancelTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequeueTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/RequeueTask',
+            taskyard_dot_v1_dot_tasks__pb2.RequeueTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.RequeueTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrioritizeTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/PrioritizeTask',
+            taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

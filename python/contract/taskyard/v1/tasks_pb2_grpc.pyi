@@ -85,6 +85,19 @@ class TaskServiceStub:
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
     """
+    RequeueTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.RequeueTaskRequest, _tasks_pb2.RequeueTaskResponse]
+    """Gives an instance back to its queue: one that a worker has is taken from it, one that waits for its time is due now.
+    No retry is spent, and its place in the queue is kept.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_ENDED, ALREADY_QUEUED; CANCELLING: it is being
+    stopped: wait until that is confirmed; RUN_NOT_RUNNING: it is a step that waits for others, or for its run.
+    """
+    PrioritizeTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.PrioritizeTaskRequest, _tasks_pb2.PrioritizeTaskResponse]
+    """Changes an instance's priority. One that waits takes its new place at once; one that a worker has keeps it for
+    further attempts.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
+    """
     RetryTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
@@ -176,6 +189,19 @@ class TaskServiceAsyncStub(TaskServiceStub):
     """Cancels an instance. Durable when answered; the worker is told at once and its confirmation ends the instance.
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+    """
+    RequeueTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.RequeueTaskRequest, _tasks_pb2.RequeueTaskResponse]  # type: ignore[assignment]
+    """Gives an instance back to its queue: one that a worker has is taken from it, one that waits for its time is due now.
+    No retry is spent, and its place in the queue is kept.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_ENDED, ALREADY_QUEUED; CANCELLING: it is being
+    stopped: wait until that is confirmed; RUN_NOT_RUNNING: it is a step that waits for others, or for its run.
+    """
+    PrioritizeTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.PrioritizeTaskRequest, _tasks_pb2.PrioritizeTaskResponse]  # type: ignore[assignment]
+    """Changes an instance's priority. One that waits takes its new place at once; one that a worker has keeps it for
+    further attempts.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
     """
     RetryTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]  # type: ignore[assignment]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
@@ -325,6 +351,31 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         """Cancels an instance. Durable when answered; the worker is told at once and its confirmation ends the instance.
 
         NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+        """
+
+    @_abc_1.abstractmethod
+    def RequeueTask(
+        self,
+        request: _tasks_pb2.RequeueTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.RequeueTaskResponse, _abc.Awaitable[_tasks_pb2.RequeueTaskResponse]]:
+        """Gives an instance back to its queue: one that a worker has is taken from it, one that waits for its time is due now.
+        No retry is spent, and its place in the queue is kept.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_ENDED, ALREADY_QUEUED; CANCELLING: it is being
+        stopped: wait until that is confirmed; RUN_NOT_RUNNING: it is a step that waits for others, or for its run.
+        """
+
+    @_abc_1.abstractmethod
+    def PrioritizeTask(
+        self,
+        request: _tasks_pb2.PrioritizeTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.PrioritizeTaskResponse, _abc.Awaitable[_tasks_pb2.PrioritizeTaskResponse]]:
+        """Changes an instance's priority. One that waits takes its new place at once; one that a worker has keeps it for
+        further attempts.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
         """
 
     @_abc_1.abstractmethod

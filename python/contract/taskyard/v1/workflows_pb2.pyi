@@ -975,22 +975,26 @@ class CancelRunRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless."""
     run_id: _builtins.str
     """Its id."""
     reason: _builtins.str
     """For people; kept with the run. At most 1,000 characters."""
+    mode: _tasks_pb2.StopMode.ValueType
+    """How its steps are stopped. Default: GRACEFUL. TERMINATE also hastens a cancel that is waiting for confirmations."""
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
         run_id: _builtins.str = ...,
         reason: _builtins.str = ...,
+        mode: _tasks_pb2.StopMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "reason", b"reason", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1017,6 +1021,69 @@ class CancelRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelRunResponse: _TypeAlias = CancelRunResponse  # noqa: Y015
+
+@_typing.final
+class RetryRunRequest(_message.Message):
+    """Names a run to be taken up again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    FROM_STEPS_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    run_id: _builtins.str
+    """Its id."""
+    @_builtins.property
+    def from_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of ended steps that run again, and with them everything downstream of them, whether it succeeded or not. Empty:
+        every step that failed, timed out or was cancelled; what succeeded stays as it is. Of a run that was cancelled, what
+        never began begins in any case. At most 1,000.
+        """
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        from_steps: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_steps", b"from_steps", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryRunRequest: _TypeAlias = RetryRunRequest  # noqa: Y015
+
+@_typing.final
+class RetryRunResponse(_message.Message):
+    """The retry is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    state: Global___RunState.ValueType
+    """How the run stands now."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the steps that run again or wait to run again, each after those that it waits for."""
+
+    def __init__(
+        self,
+        *,
+        state: Global___RunState.ValueType = ...,
+        steps: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryRunResponse: _TypeAlias = RetryRunResponse  # noqa: Y015
 
 @_typing.final
 class WatchRunRequest(_message.Message):

@@ -76,6 +76,11 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.RetryRun = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/RetryRun',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
+                _registered_method=True)
         self.SetVariable = channel.unary_unary(
                 '/taskyard.v1.WorkflowService/SetVariable',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableRequest.SerializeToString,
@@ -171,6 +176,17 @@ class WorkflowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RetryRun(self, request, context):
+        """Runs steps of a run again, and goes on from there. The run keeps its id, its version and what succeeded.
+
+        NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
+        step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
+        already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetVariable(self, request, context):
         """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
         were set when it was created.
@@ -252,6 +268,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'RetryRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryRun,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.SerializeToString,
             ),
             'SetVariable': grpc.unary_unary_rpc_method_handler(
                     servicer.SetVariable,
@@ -475,6 +496,33 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/CancelRun',
             taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/RetryRun',
+            taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,6 +67,13 @@ class WorkflowServiceStub:
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
     """
+    RetryRun: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.RetryRunRequest, _workflows_pb2.RetryRunResponse]
+    """Runs steps of a run again, and goes on from there. The run keeps its id, its version and what succeeded.
+
+    NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
+    step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
+    already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+    """
     SetVariable: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]
     """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
     were set when it was created.
@@ -129,6 +136,13 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     """Cancels a run and every step of it that has not ended.
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+    """
+    RetryRun: _aio.UnaryUnaryMultiCallable[_workflows_pb2.RetryRunRequest, _workflows_pb2.RetryRunResponse]  # type: ignore[assignment]
+    """Runs steps of a run again, and goes on from there. The run keeps its id, its version and what succeeded.
+
+    NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
+    step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
+    already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
     """
     SetVariable: _aio.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]  # type: ignore[assignment]
     """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
@@ -231,6 +245,19 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         """Cancels a run and every step of it that has not ended.
 
         NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise.
+        """
+
+    @_abc_1.abstractmethod
+    def RetryRun(
+        self,
+        request: _workflows_pb2.RetryRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.RetryRunResponse, _abc.Awaitable[_workflows_pb2.RetryRunResponse]]:
+        """Runs steps of a run again, and goes on from there. The run keeps its id, its version and what succeeded.
+
+        NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
+        step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
+        already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
         """
 
     @_abc_1.abstractmethod

@@ -34,7 +34,8 @@ TIMEOUT_KIND = "TIMEOUT"
 TOTAL_TIMEOUT_KIND = "TOTAL_TIMEOUT"
 QUEUED_TIMEOUT_KIND = "QUEUED_TIMEOUT"
 EXPIRED_KIND = "EXPIRED"
-"""Why a CANCELLING instance ends, kept in its error kind."""
+REQUEUED_KIND = "REQUEUED"
+"""Why a CANCELLING instance ends, kept in its error kind; after REQUEUED_KIND it goes back to its queue."""
 
 CHECKPOINT_BITS = 32
 """A checkpoint's stored number is the attempt's, then its own within the attempt: it grows across attempts."""
@@ -212,15 +213,22 @@ def end(c: Cluster, instance: Instance, state: int) -> None:
         runs.step_ended(c, instance)
 
 
-def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KIND) -> None:
+def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KIND, *, kill: bool = False) -> None:
     """Somebody, or a timeout, wants the instance to end. Ends it now when no worker holds it.
+
+    `kill`: without grace; one that is not exclusive ends now, as if its worker had confirmed it.
 
     `kind` is CANCELLED_KIND, TIMEOUT_KIND (the attempt ends, another may follow), TOTAL_TIMEOUT_KIND, or, for one that
     waits, QUEUED_TIMEOUT_KIND or EXPIRED_KIND.
     """
     if instance.phase == ENDED:
         return
+    if kill and instance.phase == IN_FLIGHT and not instance.policy.exclusive:
+        _end_unconfirmed(c, instance, reason)
+        return
     if instance.state == CANCELLING:
+        if kill:
+            c.order_stop(instance, stop_reason(instance), kill=True)
         if kind == CANCELLED_KIND and instance.error_kind != CANCELLED_KIND:
             instance.error_kind = kind
             instance.error_message = instance.cancel_reason = reason
@@ -232,7 +240,7 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
         c.move(instance, CANCELLING)
         instance.error_kind = kind
         instance.error_message = reason
-        c.order_stop(instance, stop_reason(instance))
+        c.order_stop(instance, stop_reason(instance), kill=kill)
         c.timers.cancel(instance.id)  # from here on the lease bounds it
         return
     if instance.state == QUEUED:
@@ -242,14 +250,25 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
     end(c, instance, CANCELLED if kind == CANCELLED_KIND else TIMEOUT)
 
 
+def _end_unconfirmed(c: Cluster, instance: Instance, reason: str) -> None:
+    """Ends an instance whose worker is told to kill it, if it can be told; what it may still report is stale."""
+    c.order_stop(instance, "fenced", kill=True)
+    instance.cancel_reason = instance.error_message = reason
+    instance.error_kind = CANCELLED_KIND
+    end(c, instance, CANCELLED)
+
+
 def stop_reason(instance: Instance) -> str:
     """Returns what the worker of a CANCELLING instance is told."""
-    return "cancelled" if instance.error_kind == CANCELLED_KIND else "timeout"
+    return "cancelled" if instance.error_kind in (CANCELLED_KIND, REQUEUED_KIND) else "timeout"
 
 
 def confirm_cancel(c: Cluster, instance: Instance, message: str) -> None:
     """The attempt of a CANCELLING instance is over."""
     kind = instance.error_kind
+    if kind == REQUEUED_KIND:
+        requeue(c, instance, kind, instance.error_message)
+        return
     if kind == TIMEOUT_KIND:
         failure(c, instance, FailureKind.TIMEOUT, message or instance.error_message)
         return

@@ -80,6 +80,7 @@ class Cluster:
         self.run_keys: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.new: dict[str, Instance] = {}
         self.dirty: dict[str, Instance] = {}
+        self.rewritten: set[str] = set()  # those of `dirty` whose next row has all columns
         self.dirty_runs: dict[str, LiveRun] = {}
         self.checkpoints: dict[str, Row] = {}  # the last one of each instance since the last seal
         self.sealed: deque[Sealed] = deque()  # what is being committed, the oldest first
@@ -96,6 +97,12 @@ class Cluster:
         """The instance changed: the next commit writes it."""
         if instance.id not in self.new:
             self.dirty[instance.id] = instance
+
+    def rewrite(self, instance: Instance) -> None:
+        """Something of the instance changed that else never does: the next commit writes all of it."""
+        self.mark(instance)
+        if instance.id in self.dirty:
+            self.rewritten.add(instance.id)
 
     def move(self, instance: Instance, to: int) -> None:
         """Moves an instance to another state and marks it."""
@@ -238,7 +245,10 @@ class Cluster:
         policy = instance.policy
         bounds = []
         if instance.state == PENDING:
-            bounds.append(instance.not_before or self.now)
+            if instance.not_before is None:  # it waits for other steps, not for a time
+                self.timers.cancel(instance.id)
+                return
+            bounds.append(instance.not_before)
         elif policy.queued_ms and instance.queued_at is not None:
             bounds.append(instance.queued_at + policy.queued_ms)
         if policy.total_ms:
@@ -298,12 +308,12 @@ class Cluster:
         else:
             self.fleet.touch(worker)
 
-    def order_stop(self, instance: Instance, reason: str) -> None:
+    def order_stop(self, instance: Instance, reason: str, *, kill: bool = False) -> None:
         """Has the worker of an instance's attempt told to stop it, if it can be told now."""
         worker = self.fleet.workers.get(instance.worker_id)
         if worker is None or worker.stream is None or not instance.token:
             return
-        order = CancelOrder(instance.id, instance.token, reason)
+        order = CancelOrder(instance.id, instance.token, reason, kill)
         self.batch.outgoing(worker.stream, worker.id).cancels.append(order)
 
     def order_fence(self, worker: Worker, task_id: str, token: str) -> None:

@@ -29,11 +29,12 @@ class Assign(NamedTuple):
 
 
 class CancelOrder(NamedTuple):
-    """An attempt to be stopped. `reason` is `cancelled`, `timeout` or `fenced`."""
+    """An attempt to be stopped. `reason` is `cancelled`, `timeout` or `fenced`. `kill`: without grace."""
 
     task_id: str
     token: str
     reason: str
+    kill: bool = False
 
 
 @dataclass(slots=True)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable
 
 from taskyard_core.engine import (
     attempts,
+    by_hand,
     dispatch,
     recovery,
     refused,
+    reruns,
     retries,
     runs,
     seal,
@@ -30,9 +32,12 @@ from taskyard_core.engine.events import (
     Hello,
     NewRun,
     NewTask,
+    Prioritize,
     Refused,
     Register,
+    Requeue,
     Retry,
+    RetryRun,
     StartRuns,
     StreamClosed,
     Submit,
@@ -54,7 +59,10 @@ Event = (
     | Deregister
     | Cancel
     | CancelRun
+    | Requeue
+    | Prioritize
     | Retry
+    | RetryRun
 )
 
 
@@ -91,7 +99,10 @@ class Engine:
             Deregister: sessions.deregister,
             Cancel: _cancel,
             CancelRun: _cancel_run,
+            Requeue: by_hand.requeue,
+            Prioritize: by_hand.prioritize,
             Retry: retries.retry,
+            RetryRun: reruns.retry_run,
         }
 
     def handle(self, event: Event, now_ms: int) -> Standing:
@@ -217,7 +228,7 @@ def _cancel(c: Cluster, event: Cancel) -> None:
         refusal = Refused("ALREADY_ENDED", f"the task has ended as {state.name}: there is nothing to cancel")
         c.batch.answers.append((event.reply, refusal))
         return
-    attempts.cancel(c, instance, event.reason)
+    attempts.cancel(c, instance, event.reason, kill=event.kill)
     c.batch.answers.append((event.reply, TaskState(instance.state)))
 
 

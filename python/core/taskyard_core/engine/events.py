@@ -221,22 +221,44 @@ class Deregister:
 class Cancel:
     """Somebody wants an instance to end. Answered by the TaskState, or Refused.
 
-    `row`: the instance as SQL had it while it was pinned, for one that is not in memory.
+    `row`: the instance as SQL had it while it was pinned, for one that is not in memory. `kill`: without grace, and
+    without waiting for its worker, unless it is exclusive.
     """
 
     reply: Reply
     task_id: str
     reason: str
     row: Instance | None = None
+    kill: bool = False
 
 
 @dataclass(slots=True)
 class CancelRun:
-    """Somebody wants a run to end. Answered by the RunState, or Refused."""
+    """Somebody wants a run to end. Answered by the RunState, or Refused. `kill` as for Cancel."""
 
     reply: Reply
     run_id: str
     reason: str
+    kill: bool = False
+
+
+@dataclass(slots=True)
+class Requeue:
+    """Somebody wants an instance back in its queue. Answered by the TaskState, or Refused. `row` as for Cancel."""
+
+    reply: Reply
+    task_id: str
+    row: Instance | None = None
+
+
+@dataclass(slots=True)
+class Prioritize:
+    """Somebody gives an instance another priority. Answered by the TaskState, or Refused. `row` as for Cancel."""
+
+    reply: Reply
+    task_id: str
+    priority: int
+    row: Instance | None = None
 
 
 @dataclass(slots=True)
@@ -249,5 +271,20 @@ class Retry:
     reply: Reply
     task_id: str
     row: Instance | None = None
+    run_row: Row | None = None
+    run_instances: Sequence[Instance] = ()
+
+
+@dataclass(slots=True)
+class RetryRun:
+    """Somebody wants steps of a run to run again. Answered by (RunState, ids of those steps), or Refused.
+
+    `from_steps`: with everything below them; none: all that ended badly. For a run that has ended: it and all its
+    instances as SQL had them.
+    """
+
+    reply: Reply
+    run_id: str
+    from_steps: Sequence[str] = ()
     run_row: Row | None = None
     run_instances: Sequence[Instance] = ()

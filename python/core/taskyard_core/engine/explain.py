@@ -27,6 +27,9 @@ class WaitReason:
 def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
     """Returns the reasons why a live instance has not ended, the most important first."""
     if instance.state == PENDING:
+        run = c.runs.get(instance.run_id)
+        if instance.not_before is None and run is not None:
+            return explain_step(c, run, run.plan.graph.index[instance.step_id])
         left = max(0, (instance.not_before or c.now) - c.now)
         if not instance.attempt:
             return [_not_due("it", left)]

@@ -22,8 +22,8 @@ class LiveRun:
     __slots__ = (
         "cancel_reason", "created_at", "ended_at", "error_message", "expire_at", "id", "idempotency_key", "inputs_json",
         "instance_ids", "is_new", "output_json", "outputs", "plan", "priority", "progress", "request_hash",
-        "request_id", "revision", "scope", "start_at", "state", "tags", "tenant", "variables_json", "version",
-        "workflow",
+        "request_id", "revision", "scope", "start_at", "state", "tags", "taken_up", "tenant", "variables_json",
+        "version", "workflow",
     )  # fmt: skip
 
     def __init__(self, tenant: str, id: str, plan: WorkflowVersion) -> None:
@@ -52,6 +52,7 @@ class LiveRun:
         self.instance_ids: dict[int, str] = {}  # by step: the instance that was made for it
         self.outputs: dict[str, object] = {}  # by step id, only where a template reads it
         self.scope = Scope({}, self.outputs)
+        self.taken_up = False  # whether a person has had it go on after it, or some of it, had ended
         self.is_new = True  # until its row is in a commit
 
     @property

@@ -37,6 +37,7 @@ def restore_instance(c: Cluster, instance: Instance) -> None:
     _bring_to_now(c, instance)
     if instance.state == PENDING:
         c.arm_waiting(instance)
+        runs.resume_step(c, instance)
         return
     worker = c.fleet.workers.get(instance.worker_id)
     if worker is None:

@@ -41,7 +41,9 @@ def drop_refused(c: Cluster, batch: Batch, kind: str, key: tuple[str, ...], reas
     other row is a defect and is left out; the caller logs it.
     """
     if kind == "instance_inserts":
-        _drop_insert(c, batch, key[1], reason)
+        _drop_whole(c, batch, key[1], reason, new=True)
+    elif kind == "instance_rewrites":
+        _drop_whole(c, batch, key[1], reason, new=False)
     elif kind == "run_inserts":
         _drop_run(c, batch, key[1], reason)
     elif kind == "instance_updates":
@@ -94,7 +96,8 @@ def _ascii(message: str) -> str:
     return message.encode("ascii", "replace").decode()
 
 
-def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
+def _drop_whole(c: Cluster, batch: Batch, id: str, reason: str, *, new: bool) -> None:
+    """Takes out a row that has all columns: of a new instance, or of a stored one that is made anew."""
     instance = next((entry[0] for entry in batch.touched if entry[0].id == id), None)
     for each in _from(c, batch):
         _take_out(c, each, id)
@@ -105,7 +108,7 @@ def _drop_insert(c: Cluster, batch: Batch, id: str, reason: str) -> None:
     _forget_refused(c, instance)
     if not instance.run_id or c.find_run(instance.run_id) is None or _has_no_text(instance):
         return
-    _store_without_text(c, instance, FAILED if end is None else end, reason)
+    _store_without_text(c, instance, FAILED if end is None else end, reason, new=new)
     if end is None:  # a step must end, or its run never does
         instance.ended_at = c.now
         c.count_end(instance)
@@ -122,7 +125,8 @@ def _take_out(c: Cluster, batch: Batch, id: str) -> None:
     """Takes a new instance, its assignment and all that followed out of a batch."""
     changes = batch.changes
     for rows, at in (
-        (changes.instance_inserts, _INSTANCE_ID), (changes.instance_updates, 1), (changes.instance_deletes, 1),
+        (changes.instance_inserts, _INSTANCE_ID), (changes.instance_updates, 1), (changes.instance_rewrites, 1),
+        (changes.instance_deletes, 1),
         (changes.attempt_inserts, 1), (changes.checkpoint_upserts, 1),
     ):  # fmt: skip
         rows[:] = [row for row in rows if row[at] != id]
@@ -166,16 +170,20 @@ def _drop_run(c: Cluster, batch: Batch, id: str, reason: str) -> None:
         c.run_keys.pop((run.tenant, run.idempotency_key), None)
 
 
-def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str) -> None:
-    """Has the next batch make a step that has ended, without the text that was not taken and without attempts."""
+def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str, *, new: bool) -> None:
+    """Has the next batch make a step that has ended, without the text that was not taken and without this attempt."""
     instance.state = end
     instance.params_json = instance.input_json = instance.worker_id = instance.token = ""
-    instance.attempt = 0
+    if new:
+        instance.attempt = 0
     instance.queued_at = instance.assigned_at = None
     if end != SKIPPED:  # why a step was skipped is in its kind, and other steps follow from that
         instance.error_kind = FailureKind.TEMPLATE_ERROR.value
     instance.error_message = _ascii(f"{_SAID}the step's input: {reason}")
-    c.new[instance.id] = instance
+    if new:
+        c.new[instance.id] = instance
+    else:
+        c.rewrite(instance)
 
 
 def _has_no_text(instance: Instance) -> bool:

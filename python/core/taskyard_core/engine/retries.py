@@ -110,6 +110,8 @@ def step_state(instance: Instance) -> int:
     if instance.state == TaskState.SKIPPED:
         upstream = instance.error_kind == runs.UPSTREAM_FAILED_KIND
         return int(StepState.UPSTREAM_FAILED if upstream else StepState.SKIPPED)
+    if instance.state == TaskState.PENDING and instance.not_before is None:
+        return int(StepState.WAITING)  # it is to run again once the steps before it have
     return int(_STEP_STATES.get(TaskState(instance.state), StepState.READY))
 
 

@@ -13,6 +13,7 @@ from taskyard_core.engine.events import Accepted, CancelRun, Known, NewRun, NewT
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.engine.submit import find_clash, recognise, refuse_whole, remember
+from taskyard_core.ready import queue_key
 from taskyard_core.records import Instance, Phase, RunState, TaskState
 from taskyard_core.retry import FailureKind
 from taskyard_core.templates import RenderError
@@ -21,6 +22,8 @@ from taskyard_core.workflow import StepPlan
 
 UPSTREAM_FAILED_KIND = "UPSTREAM_FAILED"
 """Error kind of a step that was skipped because a step before it failed."""
+
+SKIPPED_WHY = "a step that it waits for did not succeed"
 
 OUTCOMES = {
     TaskState.SUCCESS: StepOutcome.SUCCESS,
@@ -88,20 +91,29 @@ def due(c: Cluster, run_id: str) -> None:
 
 
 def _begin(c: Cluster, run: LiveRun) -> None:
+    start_steps(c, run, run.progress.start())
+
+
+def start_steps(c: Cluster, run: LiveRun, steps: Iterable[int]) -> None:
+    """Makes, or makes anew, the instances of steps that are ready."""
     failed: list[int] = []
-    for step in run.progress.start():
+    for step in steps:
         _make_step(c, run, step, failed)
     _settle(c, run, failed)
 
 
 def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     """Makes the instance of a step that is ready. One whose templates find no value ends at once and joins `failed`."""
+    again = c.instances.get(run.instance_ids.get(step, ""))
     problem = ""
     try:
         new = task_of(run, step)
     except RenderError as error:
         problem = error.told(run.plan.steps[step].id)
         new = _bare_task(run, step)
+    if again is not None:
+        redo(c, run, again, new, problem, failed)
+        return
     instance = make_instance(c, run.tenant, new)
     _bind(run, step, instance)
     c.add(instance)
@@ -112,6 +124,25 @@ def _make_step(c: Cluster, run: LiveRun, step: int, failed: list[int]) -> None:
     instance.error_message = problem
     _end_unrun(c, instance, TaskState.FAILED)
     failed.append(step)
+
+
+def redo(c: Cluster, run: LiveRun, instance: Instance, new: NewTask, problem: str, failed: list[int]) -> None:
+    """Runs the instance of a step anew, with the input that its templates yield now.
+
+    It keeps its id and its earlier attempts; its total timeout counts from now, and it does not expire.
+    """
+    instance.expire_at = None
+    instance.queue = queue_key(instance.task_type, instance.policy)
+    instance.params_json, instance.input_json = new.params_json, new.input_json
+    instance.created_at = c.now
+    c.rewrite(instance)
+    if not problem:
+        attempts.to_queue(c, instance, keep_place=False)
+        return
+    instance.error_kind = FailureKind.TEMPLATE_ERROR.value
+    instance.error_message = problem
+    _end_unrun(c, instance, TaskState.FAILED)
+    failed.append(run.plan.graph.index[instance.step_id])
 
 
 def prospects(run: LiveRun) -> list[NewTask] | Refused:
@@ -143,7 +174,7 @@ def _bare_task(run: LiveRun, step: int) -> NewTask:
     plan = run.plan.steps[step]
     priority = run.priority or plan.priority
     new = NewTask(plan.task_type, plan.policy, plan.policy_json, plan.task_name, priority, tags=run.tags)
-    if run.expire_at is not None and not run.plan.graph.upstream[step]:
+    if run.expire_at is not None and not run.taken_up and not run.plan.graph.upstream[step]:
         new.when = When(expire_at=run.expire_at)
     return new
 
@@ -168,7 +199,7 @@ def _bind(run: LiveRun, step: int, instance: Instance) -> None:
 
 
 def _end_unrun(c: Cluster, instance: Instance, state: int) -> None:
-    """Ends an instance that has just been made and was never queued."""
+    """Ends an instance that has just been made, or made anew, and was never queued since."""
     instance.state = state
     instance.phase = Phase.ENDED
     instance.queued_at = None
@@ -184,7 +215,8 @@ def step_ended(c: Cluster, instance: Instance) -> None:
         return
     step = run.plan.graph.index[instance.step_id]
     if run.state == RunState.CANCELLING:
-        run.progress.end(step, OUTCOMES[TaskState(instance.state)])
+        if run.progress.state(step) == StepState.READY:  # else it waited, and its run's cancel has ended it
+            run.progress.end(step, OUTCOMES[TaskState(instance.state)])
         _finish_if_done(c, run)
         return
     if instance.state == TaskState.SUCCESS:
@@ -210,6 +242,16 @@ def resume(c: Cluster, run: LiveRun) -> None:
     _settle(c, run, failed)
 
 
+def resume_step(c: Cluster, instance: Instance) -> None:
+    """Lets a restored step that is to run again do so, if its stored upstream lets it: see `resume`."""
+    run = c.runs.get(instance.run_id)
+    if run is None or instance.not_before is not None or run.state != RunState.RUNNING:
+        return
+    step = run.plan.graph.index[instance.step_id]
+    if run.progress.state(step) == StepState.READY:
+        start_steps(c, run, [step])
+
+
 def _settle(c: Cluster, run: LiveRun, failed: list[int]) -> None:
     """Lets the ends of steps that failed at once have their consequences, then ends the run if all is over."""
     while failed:
@@ -226,13 +268,28 @@ def _decide(c: Cluster, run: LiveRun, decisions: Iterable[tuple[int, Decision]],
 
 
 def _make_skipped(c: Cluster, run: LiveRun, step: int, decision: Decision) -> None:
+    again = c.instances.get(run.instance_ids.get(step, ""))
+    if again is not None:
+        _skip(c, again, decision)
+        return
     instance = make_instance(c, run.tenant, _bare_task(run, step))
     _bind(run, step, instance)
     if decision == Decision.UPSTREAM_FAILED:
         instance.error_kind = UPSTREAM_FAILED_KIND
-        instance.error_message = "a step that it waits for did not succeed"
+        instance.error_message = SKIPPED_WHY
     c.add(instance)
     _end_unrun(c, instance, TaskState.SKIPPED)
+
+
+def _skip(c: Cluster, instance: Instance, decision: Decision) -> None:
+    """Skips a step that ran once and was to run again."""
+    if decision == Decision.UPSTREAM_FAILED:
+        instance.error_kind = UPSTREAM_FAILED_KIND
+        instance.error_message = SKIPPED_WHY
+    c.move(instance, TaskState.SKIPPED)
+    instance.ended_at = c.now
+    c.count_end(instance)
+    c.forget(instance)
 
 
 def _finish_if_done(c: Cluster, run: LiveRun) -> None:
@@ -287,14 +344,15 @@ def cancel_run(c: Cluster, event: CancelRun) -> None:
     run = c.runs[event.run_id]
     if run.state == RunState.PENDING:
         _cancel_pending(c, run, event.reason)
-    elif run.state == RunState.RUNNING:
+    elif run.state == RunState.RUNNING or event.kill:
         run.cancel_reason = event.reason
-        move_run(c, run, RunState.CANCELLING)
-        run.progress.cancel()
+        if run.state == RunState.RUNNING:
+            move_run(c, run, RunState.CANCELLING)
+            run.progress.cancel()
         for id in list(run.instance_ids.values()):
             instance = c.instances.get(id)
             if instance is not None and instance.phase != Phase.ENDED:
-                attempts.cancel(c, instance, event.reason)
+                attempts.cancel(c, instance, event.reason, kill=event.kill)
         if run.id in c.runs:
             _finish_if_done(c, run)
     c.batch.answers.append((event.reply, RunState(run.state)))

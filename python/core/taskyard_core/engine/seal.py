@@ -55,8 +55,12 @@ def _add_rows(c: Cluster, batch: Batch) -> None:
         touched.append((instance, row))
     for instance in c.dirty.values():
         instance.revision = revision
-        row = instance_update_row(instance)
-        changes.instance_updates.append(row)
+        if instance.id in c.rewritten:
+            row = instance_row(instance)
+            changes.instance_rewrites.append(row)
+        else:
+            row = instance_update_row(instance)
+            changes.instance_updates.append(row)
         touched.append((instance, row))
     for run in c.dirty_runs.values():
         run.revision = revision
@@ -69,6 +73,7 @@ def _add_rows(c: Cluster, batch: Batch) -> None:
     c.sealed.append(Sealed(batch, c.new, c.dirty, c.dirty_runs))
     c.new = {}
     c.dirty = {}
+    c.rewritten = set()
     c.dirty_runs = {}
     for queue in c.queues.values():
         queue.open_min = None

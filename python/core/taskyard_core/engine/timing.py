@@ -33,7 +33,7 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
     What fired before it in the same turn may have moved the instance on: the deadline is of a state it has left.
     """
     policy = instance.policy
-    if instance.id in c.timers:
+    if instance.id in c.timers or (instance.state == PENDING and instance.not_before is None):
         return
     if policy.total_ms and c.now >= instance.created_at + policy.total_ms:
         if instance.state == CANCELLING:

@@ -117,8 +117,8 @@ def _control(
     kept: Sequence[tuple[str, str, int]] = (),
 ) -> pb.AssignTaskResponse:
     response = pb.AssignTaskResponse()
-    for id, token, reason in cancels:
-        response.cancels.add(task_id=id, attempt_token=token, reason=reason, grace_ms=grace_ms)
+    for id, token, reason, kill in cancels:
+        response.cancels.add(task_id=id, attempt_token=token, reason=reason, grace_ms=0 if kill else grace_ms)
     add = response.result_acks.add
     for id, token, outcome in acks:
         add(task_id=id, attempt_token=token, outcome=outcome)

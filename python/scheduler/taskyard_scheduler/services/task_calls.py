@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_core.engine.events import Cancel, Refused, Retry, Submit
+from taskyard_core.engine.events import Refused, Submit
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import ENDED, INSTANCE_COLUMNS, RUN_COLUMNS, Instance
+from taskyard_core.records import ENDED, INSTANCE_COLUMNS
 from taskyard_scheduler.egress.explain import explain_ended, explain_live
 from taskyard_scheduler.egress.instances import attempts_of, brief
 from taskyard_scheduler.egress.instances import instance_from_row as task_from_row
@@ -15,13 +15,11 @@ from taskyard_scheduler.egress.outcomes import submit_outcomes
 from taskyard_scheduler.filters import TASK_FIELDS, parse_filter
 from taskyard_scheduler.ingress.named import require_definition, require_task
 from taskyard_scheduler.ingress.tasks import read_tasks, read_trigger
-from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.checks import check_tasks
 from taskyard_scheduler.services.known import look_up
-from taskyard_scheduler.services.lookups import held, kept_run, stored_instance
+from taskyard_scheduler.services.lookups import stored_instance
 from taskyard_scheduler.services.paging import read_time_page
-from taskyard_scheduler.services.repeats import first_answer, row_of
 from taskyard_service.errors import FailedPrecondition, NotFound
 from taskyard_service.identity import current_identity
 
@@ -82,47 +80,6 @@ class TaskCalls:
         tasks = [brief(task_from_row(row, live.get(row[1]))) for row in rows[: page.size]]
         return pb.ListTasksResponse(tasks=tasks, next_page_token=page.next_token(rows, INSTANCE_COLUMNS))
 
-    async def CancelTask(self, request: pb.CancelTaskRequest, context: Any) -> pb.CancelTaskResponse:
-        require_task(request.task_id)
-        tenant = current_identity().tenant
-        leader = self._scheduler.leader()
-        first = await first_answer(leader, tenant, request.request_id, request, pb.CancelTaskResponse)
-        if first is not None:
-            return first
-        async with held(leader, tenant, request.task_id) as instance:
-            event = Cancel(leader.future(), request.task_id, request.reason[:REASON_LIMIT], instance)
-
-            def remember(state: Any) -> Any:
-                if isinstance(state, Refused):
-                    return None
-                answer = pb.CancelTaskResponse(status=pb.TaskStatus.ValueType(state))
-                return row_of(leader, tenant, request.request_id, request, answer)
-
-            state = await leader.ask(event, remember)
-        _check(state, request.task_id)
-        return pb.CancelTaskResponse(status=pb.TaskStatus.ValueType(state))
-
-    async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
-        require_task(request.task_id)
-        tenant = current_identity().tenant
-        leader = self._scheduler.leader()
-        first = await first_answer(leader, tenant, request.request_id, request, pb.RetryTaskResponse)
-        if first is not None:
-            return first
-        async with held(leader, tenant, request.task_id) as instance, kept_run(leader, instance.run_id):
-            event = Retry(leader.future(), request.task_id, instance)
-            await _add_run(leader, tenant, instance, event)
-
-            def remember(state: Any) -> Any:
-                if isinstance(state, Refused):
-                    return None
-                answer = pb.RetryTaskResponse(status=pb.TaskStatus.ValueType(state))
-                return row_of(leader, tenant, request.request_id, request, answer)
-
-            state = await leader.ask(event, remember)
-        _check(state, request.task_id)
-        return pb.RetryTaskResponse(status=pb.TaskStatus.ValueType(state))
-
     async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.ExplainTaskResponse:
         require_task(request.task_id)
         tenant = current_identity().tenant
@@ -137,22 +94,3 @@ class TaskCalls:
             return explain_ended(row, instance.policy)
         reasons = leader.engine.explain_stored(instance, leader.clock.now())
         return explain_live(instance.state, reasons, instance.policy)
-
-
-def _check(state: Any, task_id: str) -> None:
-    if isinstance(state, Refused):
-        raise FailedPrecondition(state.reason, state.message, metadata={"task_id": task_id})
-
-
-async def _add_run(leader: Leader, tenant: str, instance: Instance, event: Retry) -> None:
-    """Adds what a retry needs to know of a step's run that is not in memory."""
-    if not instance.run_id or instance.run_id in leader.engine.cluster.runs:
-        return
-    row = await leader.store.get_run(tenant, instance.run_id)
-    if row is None:
-        return
-    values = dict(zip(RUN_COLUMNS, row, strict=True))
-    await leader.definitions.fetch(tenant, values["workflow"], values["version"])
-    steps = await leader.store.run_instances(tenant, instance.run_id)
-    event.run_row = row
-    event.run_instances = [instance_from_row(step) for step in steps]

@@ -9,7 +9,7 @@ from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard.v1 import workflows_pb2_grpc
-from taskyard_core.engine.events import CancelRun, Refused, StartRuns
+from taskyard_core.engine.events import StartRuns
 from taskyard_core.records import RUN_COLUMNS, Row
 from taskyard_scheduler.egress.outcomes import start_outcomes
 from taskyard_scheduler.egress.runs import run_from_row, step_from_instance, steps_of
@@ -25,8 +25,9 @@ from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
 from taskyard_scheduler.services.paging import read_name_page, read_time_page
 from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.run_hand_calls import RunHandCalls
 from taskyard_scheduler.services.variable_calls import VariableCalls
-from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
+from taskyard_service.errors import NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
 REASON_LIMIT = 1_000
@@ -38,7 +39,7 @@ _WORKFLOW = RUN_COLUMNS.index("workflow")
 _VERSION = RUN_COLUMNS.index("version")
 
 
-class WorkflowService(VariableCalls, workflows_pb2_grpc.WorkflowServiceServicer):
+class WorkflowService(VariableCalls, RunHandCalls, workflows_pb2_grpc.WorkflowServiceServicer):
     """Calls of clients on workflows, runs and variables. The interceptors have checked token and role."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -128,34 +129,6 @@ class WorkflowService(VariableCalls, workflows_pb2_grpc.WorkflowServiceServicer)
         )
         runs = [_run(leader, row) for row in rows[: page.size]]
         return pb.ListRunsResponse(runs=runs, next_page_token=page.next_token(rows, RUN_COLUMNS))
-
-    async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
-        require_run(request.run_id)
-        tenant = current_identity().tenant
-        leader = self._scheduler.leader()
-        first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
-        if first is not None:
-            return first
-        live = leader.engine.cluster.runs.get(request.run_id)
-        if live is None or live.tenant != tenant:
-            row = await stored_run(leader, tenant, request.run_id)
-            state = pb.RunState.Name(row[RUN_COLUMNS.index("state")]).removeprefix("RUN_STATE_")
-            if state == "CANCELLED":
-                return pb.CancelRunResponse(state=pb.RUN_STATE_CANCELLED)
-            raise FailedPrecondition("ALREADY_ENDED", f"the run has ended as {state}: there is nothing to cancel")
-
-        def remember(value: Any) -> Any:
-            if isinstance(value, Refused):
-                return None
-            answer = pb.CancelRunResponse(state=pb.RunState.ValueType(value))
-            return row_of(leader, tenant, request.request_id, request, answer)
-
-        state_now = await leader.ask(
-            CancelRun(leader.future(), request.run_id, request.reason[:REASON_LIMIT]), remember
-        )
-        if isinstance(state_now, Refused):
-            raise FailedPrecondition(state_now.reason, state_now.message)
-        return pb.CancelRunResponse(state=pb.RunState.ValueType(state_now))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
         require_run(request.run_id)

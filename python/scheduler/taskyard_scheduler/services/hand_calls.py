@@ -1,0 +1,123 @@
+"""TaskService, the calls by which a person acts on one instance: cancel, retry, requeue, another priority."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.engine.engine import Event
+from taskyard_core.engine.events import Cancel, Prioritize, Refused, Reply, Requeue, Retry
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.records import RUN_COLUMNS, Instance
+from taskyard_core.violations import InvalidInput, Violation
+from taskyard_scheduler.ingress.findings import outside
+from taskyard_scheduler.ingress.named import require_task
+from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.lookups import held, kept_run
+from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import FailedPrecondition
+from taskyard_service.identity import current_identity
+
+REASON_LIMIT = 1_000
+Answer = TypeVar("Answer", bound=Message)
+Make = Callable[[Reply, Instance], Event]
+
+
+class _About(Protocol):
+    """A request about one instance."""
+
+    request_id: str
+    task_id: str
+
+
+class HandCalls:
+    """Calls on one instance. The interceptors have checked token and role."""
+
+    _scheduler: Scheduler
+
+    async def CancelTask(self, request: pb.CancelTaskRequest, context: Any) -> pb.CancelTaskResponse:
+        kill = is_terminate(request.mode)
+        reason = request.reason[:REASON_LIMIT]
+        return await self._act(
+            request, pb.CancelTaskResponse, lambda reply, row: Cancel(reply, request.task_id, reason, row, kill)
+        )
+
+    async def RequeueTask(self, request: pb.RequeueTaskRequest, context: Any) -> pb.RequeueTaskResponse:
+        return await self._act(request, pb.RequeueTaskResponse, lambda reply, row: Requeue(reply, request.task_id, row))
+
+    async def PrioritizeTask(self, request: pb.PrioritizeTaskRequest, context: Any) -> pb.PrioritizeTaskResponse:
+        require_task(request.task_id)
+        wrong = outside(request.priority, 1, 10)
+        if wrong is not None:
+            raise InvalidInput([Violation("priority", wrong)])
+        return await self._act(
+            request,
+            pb.PrioritizeTaskResponse,
+            lambda reply, row: Prioritize(reply, request.task_id, request.priority, row),
+        )
+
+    async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
+        return await self._act(
+            request, pb.RetryTaskResponse, lambda reply, row: Retry(reply, request.task_id, row), with_run=True
+        )
+
+    async def _act(self, request: Any, answer: Callable[..., Answer], make: Make, *, with_run: bool = False) -> Answer:
+        """Has the engine act on an instance, once for each request id.
+
+        Args:
+            request: Names the instance.
+            answer: The response's type; it has a `status`.
+            make: Makes the event of its reply and the instance, as SQL has it or as it is in memory.
+            with_run: Whether the event needs the run of a step whose run is not in memory.
+        """
+        about: _About = request
+        require_task(about.task_id)
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, about.request_id, request, answer)
+        if first is not None:
+            return first
+        async with held(leader, tenant, about.task_id) as instance, kept_run(leader, instance.run_id):
+            event = make(leader.future(), instance)
+            if with_run and isinstance(event, Retry):
+                await _add_run(leader, tenant, instance, event)
+
+            def remember(state: Any) -> Any:
+                if isinstance(state, Refused):
+                    return None
+                return row_of(leader, tenant, about.request_id, request, answer(status=int(state)))
+
+            state = await leader.ask(event, remember)
+        if isinstance(state, Refused):
+            raise FailedPrecondition(state.reason, state.message, metadata={"task_id": about.task_id})
+        return answer(status=int(state))
+
+
+def is_terminate(mode: int) -> bool:
+    """Tells whether something is to be stopped without grace.
+
+    Raises:
+        InvalidInput: There is no such mode.
+    """
+    if mode not in pb.StopMode.values():
+        names = ", ".join(name.removeprefix("STOP_MODE_") for name in pb.StopMode.keys()[1:])
+        raise InvalidInput([Violation("mode", f"{mode} is no way to stop; choose one of {names}")])
+    return mode == pb.STOP_MODE_TERMINATE
+
+
+async def _add_run(leader: Leader, tenant: str, instance: Instance, event: Retry) -> None:
+    """Adds what a retry needs to know of a step's run that is not in memory."""
+    if not instance.run_id or instance.run_id in leader.engine.cluster.runs:
+        return
+    row = await leader.store.get_run(tenant, instance.run_id)
+    if row is None:
+        return
+    values = dict(zip(RUN_COLUMNS, row, strict=True))
+    await leader.definitions.fetch(tenant, values["workflow"], values["version"])
+    steps = await leader.store.run_instances(tenant, instance.run_id)
+    event.run_row = row
+    event.run_instances = [instance_from_row(step) for step in steps]

@@ -1,0 +1,148 @@
+"""WorkflowService, the calls by which a person acts on one run: cancel it, take it up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from taskyard.v1 import workflows_pb2 as pb
+from taskyard_core.engine.events import CancelRun, Refused, RetryRun
+from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.records import RUN_COLUMNS, Instance
+from taskyard_core.violations import InvalidInput, Violation
+from taskyard_scheduler.ingress.named import require_run
+from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.hand_calls import REASON_LIMIT, is_terminate
+from taskyard_scheduler.services.lookups import kept_run, no_run, stored_run
+from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import FailedPrecondition, Unavailable
+from taskyard_service.identity import current_identity
+
+STEPS_LIMIT = 1_000
+TRIES = 5
+"""How often the steps of a run are read that goes on meanwhile."""
+
+
+class RunHandCalls:
+    """Calls on one run. The interceptors have checked token and role."""
+
+    _scheduler: Scheduler
+
+    async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
+        require_run(request.run_id)
+        kill = is_terminate(request.mode)
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
+        if first is not None:
+            return first
+        live = leader.engine.cluster.runs.get(request.run_id)
+        if live is None or live.tenant != tenant:
+            row = await stored_run(leader, tenant, request.run_id)
+            state = pb.RunState.Name(row[RUN_COLUMNS.index("state")]).removeprefix("RUN_STATE_")
+            if state == "CANCELLED":
+                return pb.CancelRunResponse(state=pb.RUN_STATE_CANCELLED)
+            raise FailedPrecondition("ALREADY_ENDED", f"the run has ended as {state}: there is nothing to cancel")
+
+        def remember(value: Any) -> Any:
+            if isinstance(value, Refused):
+                return None
+            answer = pb.CancelRunResponse(state=pb.RunState.ValueType(value))
+            return row_of(leader, tenant, request.request_id, request, answer)
+
+        event = CancelRun(leader.future(), request.run_id, request.reason[:REASON_LIMIT], kill)
+        state_now = await leader.ask(event, remember)
+        if isinstance(state_now, Refused):
+            raise FailedPrecondition(state_now.reason, state_now.message)
+        return pb.CancelRunResponse(state=pb.RunState.ValueType(state_now))
+
+    async def RetryRun(self, request: pb.RetryRunRequest, context: Any) -> pb.RetryRunResponse:
+        require_run(request.run_id)
+        if len(request.from_steps) > STEPS_LIMIT:
+            count = len(request.from_steps)
+            said = f"{count} steps are more than {STEPS_LIMIT}; name fewer, or none for all that failed"
+            raise InvalidInput([Violation("from_steps", said)])
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.RetryRunResponse)
+        if first is not None:
+            return first
+
+        def remember(value: Any) -> Any:
+            if isinstance(value, Refused):
+                return None
+            return row_of(leader, tenant, request.request_id, request, _retried(value))
+
+        event = RetryRun(leader.future(), request.run_id, tuple(request.from_steps))
+        async with kept_run(leader, request.run_id):
+            pinned = await _add_steps(leader, tenant, event)
+            try:
+                outcome = await leader.ask(event, remember)
+            finally:
+                _unpin(leader, pinned)
+        if isinstance(outcome, Refused):
+            raise _refusal(outcome, request)
+        return _retried(outcome)
+
+
+def _retried(outcome: Any) -> pb.RetryRunResponse:
+    state, steps = outcome
+    return pb.RetryRunResponse(state=pb.RunState.ValueType(state), steps=steps)
+
+
+def _refusal(refused: Refused, request: pb.RetryRunRequest) -> Exception:
+    if refused.reason == "RUN_CHANGING":
+        return Unavailable(refused.reason, refused.message)
+    if refused.reason == "UNKNOWN_STEP":
+        return InvalidInput([Violation("from_steps", refused.message)])
+    return FailedPrecondition(refused.reason, refused.message, metadata={"run_id": request.run_id})
+
+
+async def _add_steps(leader: Leader, tenant: str, event: RetryRun) -> list[str]:
+    """Adds a run and its instances as SQL has them, pinned so that nothing can outdate them meanwhile.
+
+    Returns:
+        The ids that the caller unpins.
+
+    Raises:
+        NotFound: There is no such run.
+        Unavailable: It goes on so fast that its steps cannot be read.
+    """
+    row = await stored_run(leader, tenant, event.run_id)
+    values = dict(zip(RUN_COLUMNS, row, strict=True))
+    if await leader.definitions.fetch(tenant, values["workflow"], values["version"]) is None:
+        raise no_run(event.run_id)
+    for _ in range(TRIES):
+        event.run_row = await stored_run(leader, tenant, event.run_id)
+        live = leader.engine.cluster.find_run(event.run_id)
+        known = set(live.instance_ids.values()) if live is not None else set()
+        pinned = _pin(leader, known)
+        steps = [instance_from_row(step) for step in await leader.store.run_instances(tenant, event.run_id)]
+        if _complete(leader, event.run_id, known, steps):
+            event.run_instances = steps  # and nothing is awaited from here on until the event is taken in
+            return pinned
+        _unpin(leader, pinned)
+    raise Unavailable("RUN_CHANGING", "the run goes on so fast that its steps could not be read: try again")
+
+
+def _pin(leader: Leader, ids: Iterable[str]) -> list[str]:
+    pinned = list(ids)
+    for id in pinned:
+        leader.engine.cluster.pin(id)
+    return pinned
+
+
+def _unpin(leader: Leader, ids: Iterable[str]) -> None:
+    for id in ids:
+        leader.engine.cluster.unpin(id)
+
+
+def _complete(leader: Leader, run_id: str, known: set[str], steps: list[Instance]) -> bool:
+    """Tells whether every instance that the run has now is pinned, or was read."""
+    c = leader.engine.cluster
+    live = c.find_run(run_id)
+    if live is None:
+        return True
+    read = {step.id for step in steps}
+    return all(id in known and (id in read or c.find(id) is not None) for id in live.instance_ids.values())
