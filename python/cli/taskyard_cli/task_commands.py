@@ -1,4 +1,4 @@
-"""`tasks`, `task show`, `logs`, `cancel`, `retry`, `explain`."""
+"""`tasks`, `task show`, `logs`, `explain`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
-from taskyard_cli.several import each_of
 from taskyard_cli.show import (
     facts,
     harmless,
     out,
-    run_word,
     state,
     status_word,
     table,
@@ -29,7 +27,7 @@ from taskyard_cli.show import (
     when,
 )
 from taskyard_cli.values import INT32_MAX, not_empty
-from taskyard_client import AsyncClient, NotFound
+from taskyard_client import AsyncClient
 
 TaskId = Annotated[str, typer.Argument(callback=not_empty, help="The task's id.", show_default=False)]
 
@@ -179,52 +177,6 @@ def _print_line(terminal: bool, line: pb.StoredLogLine) -> None:
     # A file gets exactly what was written; a terminal gets nothing that could drive it.
     sys.stdout.write(f"{harmless(text) if terminal else text}\n")
     sys.stdout.flush()
-
-
-def cancel(
-    ids: Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of tasks or runs.", show_default=False)],
-    reason: Annotated[str, typer.Option(help="For people; kept with it.")] = "",
-    address: Address = None,
-    token: Token = None,
-    ca: Ca = None,
-) -> None:
-    """Cancel tasks or runs: all of them, also when one cannot be; the exit code is that of the worst."""
-
-    async def work(client: AsyncClient) -> None:
-        async def one(some_id: str) -> None:
-            out().print(Text(f"{some_id} {await _cancel(client, some_id, reason)}"))
-
-        await each_of(ids, one)
-
-    with_client(address, token, ca, work)
-
-
-async def _cancel(client: AsyncClient, some_id: str, reason: str) -> str:
-    try:
-        return status_word(await client.cancel_task(some_id, reason))
-    except NotFound:
-        try:
-            return run_word(await client.cancel_run(some_id, reason))
-        except NotFound:
-            raise NotFound(f"there is no task and no run {some_id}; `taskyard tasks` lists tasks") from None
-
-
-def retry(
-    ids: Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of ended tasks.", show_default=False)],
-    address: Address = None,
-    token: Token = None,
-    ca: Ca = None,
-) -> None:
-    """Run ended tasks again, as `cancel` does all of them; a failed step's run goes on from there."""
-
-    async def work(client: AsyncClient) -> None:
-        async def one(task_id: str) -> None:
-            async with meant_as_task(client, task_id):
-                out().print(Text(f"{task_id} {status_word(await client.retry_task(task_id))}"))
-
-        await each_of(ids, one)
-
-    with_client(address, token, ca, work)
 
 
 def explain(

@@ -20,9 +20,14 @@ Name = Annotated[str, typer.Argument(callback=not_empty, help="The variable's na
 def set_variable(
     name: Name,
     value: Annotated[
-        str, typer.Argument(help='JSON where it is JSON (5, true, [1], "5"), else text.', show_default=False)
+        str,
+        typer.Argument(
+            callback=not_empty,
+            help='JSON where it is JSON (5, true, [1], "5"; \'""\' for an empty text), else text.',
+            show_default=False,
+        ),
     ],
-    description: Annotated[str, typer.Option(help="For people.")] = "",
+    description: Annotated[str | None, typer.Option(callback=not_empty, help="For people.")] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
@@ -30,7 +35,7 @@ def set_variable(
 ) -> None:
     """Set a variable, which workflows read as ${vars.NAME}; runs that exist keep the old value."""
     given = typed(value)
-    stored = with_client(address, token, ca, lambda client: client.set_variable(name, given, description))
+    stored = with_client(address, token, ca, lambda client: client.set_variable(name, given, description or ""))
     answer(stored, output, lambda: Text(f"{harmless(stored.name)} = {harmless(stored.value_json)}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cli_served import Cli, Served
 from test_cli_commands import workflow
 
@@ -47,3 +48,46 @@ def test_a_run_is_taken_up_from_what_failed_or_from_a_step(at: Cli, served: Serv
     assert (running.exit_code, running.stderr) == (Exit.REFUSED, "error: run run-1 has not ended\n")
     task = at("submit", "x").stdout.strip()
     assert "is a task and no run" in at("runs", "retry", task).stderr
+
+
+def test_all_that_match_are_counted_asked_for_and_acted_on(at: Cli, served: Served) -> None:
+    for _ in range(5):
+        at("submit", "x")
+    asked = at("cancel", "--filter", 'task_type == "x"')
+    assert asked.exit_code == Exit.USAGE
+    assert asked.stderr == ("error: 5 tasks match, and there is no terminal to ask on: add --yes to cancel them\n")
+    assert not any(task.HasField("end_time") for task in served.model.tasks.values())
+    shown = at("cancel", "--filter", 'task_type == "x"', "--yes", "--reason", "old")
+    assert (shown.exit_code, shown.stdout) == (0, "cancel: 5 tasks done, 0 refused\n")
+    pages = served.wire.named("BulkTasks")[-3:]
+    assert [page.page_token for page in pages] == ["", "more", "more"]
+    assert len({page.request_id for page in pages}) == 3
+    assert {(page.action, page.reason, page.filter) for page in pages} == {(1, "old", 'task_type == "x"')}
+    assert at("retry", "--filter", "a == b").stdout == "no task matches\n"
+
+
+def test_what_was_refused_is_counted_by_reason(at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    at("run", "two")
+    shown = at("runs", "retry", "--filter", 'state == "FAILED"', "--yes")
+    assert (shown.exit_code, shown.stdout) == (Exit.REFUSED, "retry: 0 runs done, 1 refused\n")
+    assert shown.stderr == "error: 1 were left as they are: ALREADY_ENDED 1\n"
+    assert at("terminate", "--runs", "--filter", "x", "-y").exit_code == Exit.REFUSED
+    assert served.wire.named("BulkRuns")[-1].action == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cancel",), "nothing is named: name ids, or give --filter"),
+        (("cancel", "task-1", "--filter", "x"), "ids and --filter are given: leave one of the two out"),
+        (("cancel", "task-1", "--runs"), "--runs means nothing without --filter"),
+        (("requeue", "task-1", "--yes"), "--yes means nothing without --filter"),
+        (("prioritize", "--priority", "1"), "nothing is named"),
+        (("runs", "retry"), "nothing is named"),
+        (("runs", "retry", "--filter", "x", "--from", "a"), "--filter and --from do not go together"),
+    ],
+)
+def test_ids_or_a_filter_and_not_both(arguments: tuple[str, ...], said: str, at: Cli) -> None:
+    shown = at(*arguments)
+    assert (shown.exit_code, said in shown.stderr) == (Exit.USAGE, True), shown.stderr

@@ -261,6 +261,11 @@ class Client:
     watch_run = _each(AsyncClient.watch_run)
     wait_run = _call(AsyncClient.wait_run)
 
+    count_tasks = _call(AsyncClient.count_tasks)
+    bulk_tasks = _each(AsyncClient.bulk_tasks)
+    count_runs = _call(AsyncClient.count_runs)
+    bulk_runs = _each(AsyncClient.bulk_runs)
+
     set_variable = _call(AsyncClient.set_variable)
     get_variable = _call(AsyncClient.get_variable)
     list_variables = _each(AsyncClient.list_variables)

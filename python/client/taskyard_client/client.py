@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from taskyard_client.bulk_calls import BulkCalls
 from taskyard_client.definition_calls import DefinitionCalls
 from taskyard_client.fleet_calls import FleetCalls
 from taskyard_client.grpc_transport import GrpcTransport
@@ -24,7 +25,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, FleetCalls):
+class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, BulkCalls, FleetCalls):
     """The client of Taskyard for asyncio.
 
     Use it from one event loop, and close it, best with `async with`; concurrent callers may share it.
@@ -64,6 +65,7 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, Flee
         DefinitionCalls.__init__(self, session)
         WorkflowCalls.__init__(self, session)
         VariableCalls.__init__(self, session)
+        BulkCalls.__init__(self, session)
         FleetCalls.__init__(self, session)
 
     async def __aenter__(self) -> Self:

@@ -37,6 +37,7 @@ REQUEUE_TASK = Method(_TASK, "RequeueTask", tasks.RequeueTaskRequest, tasks.Requ
 PRIORITIZE_TASK = Method(
     _TASK, "PrioritizeTask", tasks.PrioritizeTaskRequest, tasks.PrioritizeTaskResponse, changes=True
 )
+BULK_TASKS = Method(_TASK, "BulkTasks", tasks.BulkTasksRequest, tasks.BulkTasksResponse, changes=True)
 RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse, changes=True)
 WATCH_TASKS = Method(_TASK, "WatchTasks", tasks.WatchTasksRequest, tasks.WatchTasksResponse)
 GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
@@ -53,6 +54,7 @@ GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunR
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
 CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
 RETRY_RUN = Method(_WORKFLOW, "RetryRun", workflows.RetryRunRequest, workflows.RetryRunResponse, changes=True)
+BULK_RUNS = Method(_WORKFLOW, "BulkRuns", workflows.BulkRunsRequest, workflows.BulkRunsResponse, changes=True)
 SET_VARIABLE = Method(
     _WORKFLOW, "SetVariable", workflows.SetVariableRequest, workflows.SetVariableResponse, changes=True
 )

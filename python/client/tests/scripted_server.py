@@ -168,6 +168,17 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         await self.model.touch(task)
         return tasks_pb2.PrioritizeTaskResponse(status=task.status)
 
+    async def BulkTasks(self, request: tasks_pb2.BulkTasksRequest, context: Context) -> Any:
+        live = [task for task in self.model.tasks.values() if task.status not in TASK_ENDS][::-1]
+        if request.validate_only:
+            return tasks_pb2.BulkTasksResponse(matched=len(live))
+        response = tasks_pb2.BulkTasksResponse()
+        for task in live[:2]:  # pages of two
+            task.status = TaskStatus.TASK_STATUS_CANCELLED
+            response.outcomes.add(task_id=task.task_id, status=task.status)
+        response.next_page_token = "more" if len(live) > 2 else ""
+        return response
+
     async def _live(self, task_id: str, context: Context) -> tasks_pb2.TaskInstance:
         task = await self._find(task_id, context)
         if task.status in TASK_ENDS:
@@ -372,6 +383,14 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
             await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "STEP_NOT_ENDED").show(context)
         await self.model.set_run(run.run_id, RunState.RUN_STATE_RUNNING)
         return workflows_pb2.RetryRunResponse(state=run.state, steps=request.from_steps or ["failed"])
+
+    async def BulkRuns(self, request: workflows_pb2.BulkRunsRequest, context: Context) -> Any:
+        runs = list(self.model.runs.values())
+        response = workflows_pb2.BulkRunsResponse(matched=len(runs) if request.validate_only else 0)
+        for run in () if request.validate_only else runs:
+            outcome = response.outcomes.add(run_id=run.run_id)
+            outcome.refusal.reason, outcome.refusal.message = "ALREADY_ENDED", "the run has ended as FAILED"
+        return response
 
     async def SetVariable(self, request: workflows_pb2.SetVariableRequest, context: Context) -> Any:
         self.model.variables[request.variable.name] = request.variable

@@ -29,11 +29,11 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
     "taskyard.v1.TaskService": {
         READ: "GetTaskDefinition ListTaskDefinitions GetTask ListTasks WatchTasks GetLogs StreamLogs ExplainTask",
         OPERATE: "CreateTaskDefinition UpdateTaskDefinition DeleteTaskDefinition"
-        " SubmitTasks TriggerTask CancelTask RetryTask RequeueTask PrioritizeTask",
+        " SubmitTasks TriggerTask CancelTask RetryTask RequeueTask PrioritizeTask BulkTasks",
     },
     "taskyard.v1.WorkflowService": {
         READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
-        OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun SetVariable DeleteVariable",
+        OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable",
     },
     "taskyard.v1.FleetService": {READ: "ListWorkers GetWorker ListQueues GetClusterStatus"},
 }

@@ -116,6 +116,42 @@ An exclusive one still ends when its worker has confirmed it, or its lease has e
 """
 Global___StopMode: _TypeAlias = StopMode  # noqa: Y015
 
+class _BulkAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BulkActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BulkAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BULK_ACTION_UNSPECIFIED: _BulkAction.ValueType  # 0
+    """Not said: refused."""
+    BULK_ACTION_CANCEL: _BulkAction.ValueType  # 1
+    """Cancelled with grace."""
+    BULK_ACTION_TERMINATE: _BulkAction.ValueType  # 2
+    """Cancelled without grace, see STOP_MODE_TERMINATE."""
+    BULK_ACTION_RETRY: _BulkAction.ValueType  # 3
+    """Run again."""
+    BULK_ACTION_REQUEUE: _BulkAction.ValueType  # 4
+    """Given back to their queues. Tasks only."""
+    BULK_ACTION_PRIORITIZE: _BulkAction.ValueType  # 5
+    """Given another priority. Tasks only."""
+
+class BulkAction(_BulkAction, metaclass=_BulkActionEnumTypeWrapper):
+    """What is done with all that match a filter."""
+
+BULK_ACTION_UNSPECIFIED: BulkAction.ValueType  # 0
+"""Not said: refused."""
+BULK_ACTION_CANCEL: BulkAction.ValueType  # 1
+"""Cancelled with grace."""
+BULK_ACTION_TERMINATE: BulkAction.ValueType  # 2
+"""Cancelled without grace, see STOP_MODE_TERMINATE."""
+BULK_ACTION_RETRY: BulkAction.ValueType  # 3
+"""Run again."""
+BULK_ACTION_REQUEUE: BulkAction.ValueType  # 4
+"""Given back to their queues. Tasks only."""
+BULK_ACTION_PRIORITIZE: BulkAction.ValueType  # 5
+"""Given another priority. Tasks only."""
+Global___BulkAction: _TypeAlias = BulkAction  # noqa: Y015
+
 @_typing.final
 class FieldViolation(_message.Message):
     """One field that breaks its rule."""
@@ -1486,6 +1522,120 @@ class PrioritizeTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PrioritizeTaskResponse: _TypeAlias = PrioritizeTaskResponse  # noqa: Y015
+
+@_typing.final
+class BulkTasksRequest(_message.Message):
+    """Says what is to be done with which instances."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat of this page harmless."""
+    filter: _builtins.str
+    """Which ones, as in ListTasks; `task_id != ""` is all. Required: nothing is done with everything by mistake."""
+    action: Global___BulkAction.ValueType
+    """What is done with them. Required."""
+    reason: _builtins.str
+    """For CANCEL and TERMINATE, for people; kept with the instance. At most 1,000 characters."""
+    priority: _builtins.int
+    """For PRIORITIZE: 1 (first) to 10 (last)."""
+    page_size: _builtins.int
+    """How many are acted on in this call, newest first. Default: 500. Range: 1 to 1,000."""
+    page_token: _builtins.str
+    """From the call before. Empty: from the newest."""
+    validate_only: _builtins.bool
+    """True: nothing is done; the answer has `matched` alone."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        filter: _builtins.str = ...,
+        action: Global___BulkAction.ValueType = ...,
+        reason: _builtins.str = ...,
+        priority: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "filter", b"filter", "page_size", b"page_size", "page_token", b"page_token", "priority", b"priority", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkTasksRequest: _TypeAlias = BulkTasksRequest  # noqa: Y015
+
+@_typing.final
+class BulkTasksResponse(_message.Message):
+    """What became of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MATCHED_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty at the end."""
+    matched: _builtins.int
+    """How many match now; only when the call says `validate_only`."""
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___BulkTaskOutcome]:
+        """One for each instance of the page. What has ended since it was matched is refused like any other."""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___BulkTaskOutcome] | None = ...,
+        next_page_token: _builtins.str = ...,
+        matched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["matched", b"matched", "next_page_token", b"next_page_token", "outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkTasksResponse: _TypeAlias = BulkTasksResponse  # noqa: Y015
+
+@_typing.final
+class BulkTaskOutcome(_message.Message):
+    """What became of one instance."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """Its id."""
+    status: Global___TaskStatus.ValueType
+    """How it stands now; unspecified when nothing was done."""
+    @_builtins.property
+    def refusal(self) -> Global___Refusal:
+        """Why nothing was done; absent when it was. The reasons are those of the call for one."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        status: Global___TaskStatus.ValueType = ...,
+        refusal: Global___Refusal | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkTaskOutcome: _TypeAlias = BulkTaskOutcome  # noqa: Y015
 
 @_typing.final
 class WatchTasksRequest(_message.Message):

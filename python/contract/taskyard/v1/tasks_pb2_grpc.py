@@ -106,6 +106,11 @@ class TaskServiceStub:
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskResponse.FromString,
                 _registered_method=True)
+        self.BulkTasks = channel.unary_unary(
+                '/taskyard.v1.TaskService/BulkTasks',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.BulkTasksRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.BulkTasksResponse.FromString,
+                _registered_method=True)
         self.WatchTasks = channel.unary_stream(
                 '/taskyard.v1.TaskService/WatchTasks',
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.WatchTasksRequest.SerializeToString,
@@ -258,6 +263,14 @@ class TaskServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BulkTasks(self, request, context):
+        """Acts on the instances that match a filter, a page of them at a time: what `CancelTask`, `RetryTask`, `RequeueTask` and
+        `PrioritizeTask` do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchTasks(self, request, context):
         """Sends the present state of the instances named, then each committed change, until all have ended.
 
@@ -367,6 +380,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.RetryTask,
                     request_deserializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskResponse.SerializeToString,
+            ),
+            'BulkTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.BulkTasks,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.BulkTasksRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.BulkTasksResponse.SerializeToString,
             ),
             'WatchTasks': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchTasks,
@@ -747,6 +765,33 @@ class TaskService:
             '/taskyard.v1.TaskService/RetryTask',
             taskyard_dot_v1_dot_tasks__pb2.RetryTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_tasks__pb2.RetryTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BulkTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/BulkTasks',
+            taskyard_dot_v1_dot_tasks__pb2.BulkTasksRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.BulkTasksResponse.FromString,
             options,
             channel_credentials,
             insecure,

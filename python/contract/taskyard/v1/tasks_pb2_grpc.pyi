@@ -106,6 +106,10 @@ class TaskServiceStub:
     run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
     RUN_CANCELLING: its run is being cancelled: wait until that has ended.
     """
+    BulkTasks: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.BulkTasksRequest, _tasks_pb2.BulkTasksResponse]
+    """Acts on the instances that match a filter, a page of them at a time: what `CancelTask`, `RetryTask`, `RequeueTask` and
+    `PrioritizeTask` do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
+    """
     WatchTasks: _grpc.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]
     """Sends the present state of the instances named, then each committed change, until all have ended.
 
@@ -210,6 +214,10 @@ class TaskServiceAsyncStub(TaskServiceStub):
     or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
     run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
     RUN_CANCELLING: its run is being cancelled: wait until that has ended.
+    """
+    BulkTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.BulkTasksRequest, _tasks_pb2.BulkTasksResponse]  # type: ignore[assignment]
+    """Acts on the instances that match a filter, a page of them at a time: what `CancelTask`, `RetryTask`, `RequeueTask` and
+    `PrioritizeTask` do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
     """
     WatchTasks: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTasksRequest, _tasks_pb2.WatchTasksResponse]  # type: ignore[assignment]
     """Sends the present state of the instances named, then each committed change, until all have ended.
@@ -390,6 +398,16 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         or was cancelled can be retried; NEVER_RAN: it was skipped, or its input could not be made, so there is nothing to
         run again; TOTAL_TIMEOUT_PASSED: its total timeout counts from its submission and has passed: submit it anew;
         RUN_CANCELLING: its run is being cancelled: wait until that has ended.
+        """
+
+    @_abc_1.abstractmethod
+    def BulkTasks(
+        self,
+        request: _tasks_pb2.BulkTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.BulkTasksResponse, _abc.Awaitable[_tasks_pb2.BulkTasksResponse]]:
+        """Acts on the instances that match a filter, a page of them at a time: what `CancelTask`, `RetryTask`, `RequeueTask` and
+        `PrioritizeTask` do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
         """
 
     @_abc_1.abstractmethod

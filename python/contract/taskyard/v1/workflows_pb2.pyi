@@ -1086,6 +1086,116 @@ class RetryRunResponse(_message.Message):
 Global___RetryRunResponse: _TypeAlias = RetryRunResponse  # noqa: Y015
 
 @_typing.final
+class BulkRunsRequest(_message.Message):
+    """Says what is to be done with which runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat of this page harmless."""
+    filter: _builtins.str
+    """Which ones, as in ListRuns; `run_id != ""` is all. Required: nothing is done with everything by mistake."""
+    action: _tasks_pb2.BulkAction.ValueType
+    """CANCEL, TERMINATE or RETRY. Required."""
+    reason: _builtins.str
+    """For CANCEL and TERMINATE, for people; kept with the run. At most 1,000 characters."""
+    page_size: _builtins.int
+    """How many are acted on in this call, newest first. Default: 100. Range: 1 to 1,000."""
+    page_token: _builtins.str
+    """From the call before. Empty: from the newest."""
+    validate_only: _builtins.bool
+    """True: nothing is done; the answer has `matched` alone."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        filter: _builtins.str = ...,
+        action: _tasks_pb2.BulkAction.ValueType = ...,
+        reason: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "filter", b"filter", "page_size", b"page_size", "page_token", b"page_token", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkRunsRequest: _TypeAlias = BulkRunsRequest  # noqa: Y015
+
+@_typing.final
+class BulkRunsResponse(_message.Message):
+    """What became of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MATCHED_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty at the end."""
+    matched: _builtins.int
+    """How many match now; only when the call says `validate_only`."""
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___BulkRunOutcome]:
+        """One for each run of the page. What has ended since it was matched is refused like any other."""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___BulkRunOutcome] | None = ...,
+        next_page_token: _builtins.str = ...,
+        matched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["matched", b"matched", "next_page_token", b"next_page_token", "outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkRunsResponse: _TypeAlias = BulkRunsResponse  # noqa: Y015
+
+@_typing.final
+class BulkRunOutcome(_message.Message):
+    """What became of one run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """Its id."""
+    state: Global___RunState.ValueType
+    """How it stands now; unspecified when nothing was done."""
+    @_builtins.property
+    def refusal(self) -> _tasks_pb2.Refusal:
+        """Why nothing was done; absent when it was. The reasons are those of the call for one."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        state: Global___RunState.ValueType = ...,
+        refusal: _tasks_pb2.Refusal | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "run_id", b"run_id", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BulkRunOutcome: _TypeAlias = BulkRunOutcome  # noqa: Y015
+
+@_typing.final
 class WatchRunRequest(_message.Message):
     """Names a run to be watched."""
 

@@ -81,6 +81,11 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
                 _registered_method=True)
+        self.BulkRuns = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/BulkRuns',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.BulkRunsRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.BulkRunsResponse.FromString,
+                _registered_method=True)
         self.SetVariable = channel.unary_unary(
                 '/taskyard.v1.WorkflowService/SetVariable',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.SetVariableRequest.SerializeToString,
@@ -187,6 +192,14 @@ class WorkflowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BulkRuns(self, request, context):
+        """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
+        do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetVariable(self, request, context):
         """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
         were set when it was created.
@@ -273,6 +286,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.RetryRun,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.SerializeToString,
+            ),
+            'BulkRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.BulkRuns,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.BulkRunsRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.BulkRunsResponse.SerializeToString,
             ),
             'SetVariable': grpc.unary_unary_rpc_method_handler(
                     servicer.SetVariable,
@@ -523,6 +541,33 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/RetryRun',
             taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BulkRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/BulkRuns',
+            taskyard_dot_v1_dot_workflows__pb2.BulkRunsRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.BulkRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

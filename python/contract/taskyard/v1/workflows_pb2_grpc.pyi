@@ -74,6 +74,10 @@ class WorkflowServiceStub:
     step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
     already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
     """
+    BulkRuns: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.BulkRunsRequest, _workflows_pb2.BulkRunsResponse]
+    """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
+    do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
+    """
     SetVariable: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]
     """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
     were set when it was created.
@@ -143,6 +147,10 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
     step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
     already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+    """
+    BulkRuns: _aio.UnaryUnaryMultiCallable[_workflows_pb2.BulkRunsRequest, _workflows_pb2.BulkRunsResponse]  # type: ignore[assignment]
+    """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
+    do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
     """
     SetVariable: _aio.UnaryUnaryMultiCallable[_workflows_pb2.SetVariableRequest, _workflows_pb2.SetVariableResponse]  # type: ignore[assignment]
     """Sets a variable of the tenant, which templates of workflows read as `${vars.name}`. A run keeps the values that
@@ -258,6 +266,16 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
         step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
         already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+        """
+
+    @_abc_1.abstractmethod
+    def BulkRuns(
+        self,
+        request: _workflows_pb2.BulkRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.BulkRunsResponse, _abc.Awaitable[_workflows_pb2.BulkRunsResponse]]:
+        """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
+        do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
         """
 
     @_abc_1.abstractmethod

@@ -11,11 +11,11 @@ from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.engine import Event
 from taskyard_core.engine.events import Cancel, Prioritize, Refused, Reply, Requeue, Retry
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import RUN_COLUMNS, Instance
+from taskyard_core.records import RUN_COLUMNS, Instance, TaskState
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.ingress.findings import outside
 from taskyard_scheduler.ingress.named import require_task
-from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.lookups import held, kept_run
 from taskyard_scheduler.services.repeats import first_answer, row_of
@@ -61,18 +61,15 @@ class HandCalls:
         )
 
     async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
-        return await self._act(
-            request, pb.RetryTaskResponse, lambda reply, row: Retry(reply, request.task_id, row), with_run=True
-        )
+        return await self._act(request, pb.RetryTaskResponse, lambda reply, row: Retry(reply, request.task_id, row))
 
-    async def _act(self, request: Any, answer: Callable[..., Answer], make: Make, *, with_run: bool = False) -> Answer:
+    async def _act(self, request: Any, answer: Callable[..., Answer], make: Make) -> Answer:
         """Has the engine act on an instance, once for each request id.
 
         Args:
             request: Names the instance.
             answer: The response's type; it has a `status`.
             make: Makes the event of its reply and the instance, as SQL has it or as it is in memory.
-            with_run: Whether the event needs the run of a step whose run is not in memory.
         """
         about: _About = request
         require_task(about.task_id)
@@ -81,20 +78,39 @@ class HandCalls:
         first = await first_answer(leader, tenant, about.request_id, request, answer)
         if first is not None:
             return first
-        async with held(leader, tenant, about.task_id) as instance, kept_run(leader, instance.run_id):
-            event = make(leader.future(), instance)
-            if with_run and isinstance(event, Retry):
-                await _add_run(leader, tenant, instance, event)
 
-            def remember(state: Any) -> Any:
-                if isinstance(state, Refused):
-                    return None
-                return row_of(leader, tenant, about.request_id, request, answer(status=int(state)))
+        def remember(state: Any) -> Any:
+            if isinstance(state, Refused):
+                return None
+            return row_of(leader, tenant, about.request_id, request, answer(status=int(state)))
 
-            state = await leader.ask(event, remember)
+        state = await act_on(leader, tenant, about.task_id, make, remember)
         if isinstance(state, Refused):
             raise FailedPrecondition(state.reason, state.message, metadata={"task_id": about.task_id})
         return answer(status=int(state))
+
+
+async def act_on(
+    leader: Leader, tenant: str, task_id: str, make: Make, remember: Remember | None = None
+) -> TaskState | Refused:
+    """Has the engine act on an instance; returns how it stands then, or why nothing was done.
+
+    Args:
+        leader: The present term.
+        tenant: Whose instance it is.
+        task_id: Which.
+        make: As for `HandCalls`.
+        remember: Makes of the answer the row that makes a repeat recognisable, written in the same commit.
+
+    Raises:
+        NotFound: There is none of that id.
+    """
+    async with held(leader, tenant, task_id) as instance, kept_run(leader, instance.run_id):
+        event = make(leader.future(), instance)
+        if isinstance(event, Retry):
+            await _add_run(leader, tenant, instance, event)
+        state: TaskState | Refused = await leader.ask(event, remember)
+    return state
 
 
 def is_terminate(mode: int) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_core.engine.events import CancelRun, Refused, RetryRun
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import RUN_COLUMNS, Instance
+from taskyard_core.records import RUN_COLUMNS, Instance, RunState
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.ingress.named import require_run
-from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.hand_calls import REASON_LIMIT, is_terminate
 from taskyard_scheduler.services.lookups import kept_run, no_run, stored_run
@@ -37,13 +37,6 @@ class RunHandCalls:
         first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
         if first is not None:
             return first
-        live = leader.engine.cluster.runs.get(request.run_id)
-        if live is None or live.tenant != tenant:
-            row = await stored_run(leader, tenant, request.run_id)
-            state = pb.RunState.Name(row[RUN_COLUMNS.index("state")]).removeprefix("RUN_STATE_")
-            if state == "CANCELLED":
-                return pb.CancelRunResponse(state=pb.RUN_STATE_CANCELLED)
-            raise FailedPrecondition("ALREADY_ENDED", f"the run has ended as {state}: there is nothing to cancel")
 
         def remember(value: Any) -> Any:
             if isinstance(value, Refused):
@@ -51,11 +44,10 @@ class RunHandCalls:
             answer = pb.CancelRunResponse(state=pb.RunState.ValueType(value))
             return row_of(leader, tenant, request.request_id, request, answer)
 
-        event = CancelRun(leader.future(), request.run_id, request.reason[:REASON_LIMIT], kill)
-        state_now = await leader.ask(event, remember)
-        if isinstance(state_now, Refused):
-            raise FailedPrecondition(state_now.reason, state_now.message)
-        return pb.CancelRunResponse(state=pb.RunState.ValueType(state_now))
+        state = await cancel_run(leader, tenant, request.run_id, request.reason, kill=kill, remember=remember)
+        if isinstance(state, Refused):
+            raise FailedPrecondition(state.reason, state.message, metadata={"run_id": request.run_id})
+        return pb.CancelRunResponse(state=pb.RunState.ValueType(state))
 
     async def RetryRun(self, request: pb.RetryRunRequest, context: Any) -> pb.RetryRunResponse:
         require_run(request.run_id)
@@ -74,16 +66,49 @@ class RunHandCalls:
                 return None
             return row_of(leader, tenant, request.request_id, request, _retried(value))
 
-        event = RetryRun(leader.future(), request.run_id, tuple(request.from_steps))
-        async with kept_run(leader, request.run_id):
-            pinned = await _add_steps(leader, tenant, event)
-            try:
-                outcome = await leader.ask(event, remember)
-            finally:
-                _unpin(leader, pinned)
+        outcome = await retry_run(leader, tenant, request.run_id, tuple(request.from_steps), remember)
         if isinstance(outcome, Refused):
             raise _refusal(outcome, request)
         return _retried(outcome)
+
+
+async def cancel_run(
+    leader: Leader, tenant: str, run_id: str, reason: str, *, kill: bool, remember: Remember | None = None
+) -> RunState | Refused:
+    """Has the engine cancel a run; returns how it stands then, or why nothing was done.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    live = leader.engine.cluster.runs.get(run_id)
+    if live is None or live.tenant != tenant:
+        state = RunState((await stored_run(leader, tenant, run_id))[RUN_COLUMNS.index("state")])
+        if state == RunState.CANCELLED:
+            return state
+        return Refused("ALREADY_ENDED", f"the run has ended as {state.name}: there is nothing to cancel")
+    outcome: RunState | Refused = await leader.ask(
+        CancelRun(leader.future(), run_id, reason[:REASON_LIMIT], kill), remember
+    )
+    return outcome
+
+
+async def retry_run(
+    leader: Leader, tenant: str, run_id: str, from_steps: Sequence[str], remember: Remember | None = None
+) -> tuple[RunState, list[str]] | Refused:
+    """Has the engine take up a run; returns how it stands then and the steps that run again, or why nothing was done.
+
+    Raises:
+        NotFound: There is no such run.
+        Unavailable: It goes on so fast that its steps cannot be read.
+    """
+    event = RetryRun(leader.future(), run_id, from_steps)
+    async with kept_run(leader, run_id):
+        pinned = await _add_steps(leader, tenant, event)
+        try:
+            outcome: tuple[RunState, list[str]] | Refused = await leader.ask(event, remember)
+        finally:
+            _unpin(leader, pinned)
+    return outcome
 
 
 def _retried(outcome: Any) -> pb.RetryRunResponse:

@@ -20,6 +20,7 @@ from taskyard_scheduler.ingress.runs import read_runs
 from taskyard_scheduler.ingress.workflows import content_hash, read_workflow
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.bulk_calls import BulkRunCalls
 from taskyard_scheduler.services.checks import check_runs
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
@@ -39,7 +40,7 @@ _WORKFLOW = RUN_COLUMNS.index("workflow")
 _VERSION = RUN_COLUMNS.index("version")
 
 
-class WorkflowService(VariableCalls, RunHandCalls, workflows_pb2_grpc.WorkflowServiceServicer):
+class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_grpc.WorkflowServiceServicer):
     """Calls of clients on workflows, runs and variables. The interceptors have checked token and role."""
 
     def __init__(self, scheduler: Scheduler) -> None:

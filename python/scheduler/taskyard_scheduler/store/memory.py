@@ -277,6 +277,11 @@ class MemoryStore(Store):
         return _where(table, owned, where)
 
     @override
+    async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
+        async with self._operation("count_records"):
+            return len(self._matching(_OWNERS[kind], tenant, where))
+
+    @override
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:
         async with self._operation("get_attempts"):
             attempts = self._matching("attempts", tenant, [Condition("id", "==", id)])

@@ -248,6 +248,10 @@ class Store(Protocol):
         """INSTANCE_COLUMNS by id, the order of creation, beyond `after` in the direction of travel."""
         ...
 
+    async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
+        """How many instances, or runs, meet the conditions."""
+        ...
+
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:
         """ATTEMPT_COLUMNS of the attempts that were followed by another, in order."""
         ...

@@ -284,6 +284,13 @@ def get_workflow(connection: Connection, tenant: str, name: str, version: int) -
     return _first(rows(connection, query.order_by(c.version.desc()).limit(1)))
 
 
+def count_records(connection: Connection, kind: Kind, tenant: str, where: Sequence[Condition]) -> int:
+    """How many instances or runs meet the conditions."""
+    table = _OWNERS[kind]
+    query = sa.select(sa.func.count()).select_from(table).where(table.c.tenant == tenant, *_clauses(table, where))
+    return int(connection.execute(query).scalar_one())
+
+
 def list_workflows(
     connection: Connection, tenant: str, where: Sequence[Condition], after: str, limit: int
 ) -> list[Row]:

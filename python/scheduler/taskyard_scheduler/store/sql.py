@@ -288,6 +288,10 @@ class SqlStore(Store):
         return await self._list(reads.list_records, "instance", tenant, where, after, limit, newest_first)
 
     @override
+    async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
+        return await self._read(reads.count_records, kind, tenant, where)
+
+    @override
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:
         return await self._read(reads.get_attempts, tenant, id)
 
