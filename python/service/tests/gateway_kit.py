@@ -264,6 +264,8 @@ class Things:
                 raise NotFound("THING_NOT_FOUND", "there is no thing 'missing'", metadata={"name": "missing"})
             case "full":
                 raise ResourceExhausted("FULL", "no room", retry_after_s=1.2)
+            case "by-hand":
+                await context.abort(grpc.StatusCode.DATA_LOSS, "lost")
             case "broken":
                 raise RuntimeError("the password is hunter2")
             case "who":
@@ -359,7 +361,7 @@ class Doors:
         errors = ErrorInterceptor(log, incident_id=lambda: "i-1", count_error=self.count)
         auth = AuthInterceptor(TokenVerifier(SECRET, lambda: NOW_MS), access, count_error=self.count)
         self.grpc = GrpcServer("127.0.0.1", 0, [errors, auth], stop_grace_s=0)
-        table = MethodTable([errors, auth])
+        table = self.table = MethodTable([errors, auth])
         register(servicer, self.grpc.server, service)
         register(servicer, table, service)
         self.routes = [APIRouter()]

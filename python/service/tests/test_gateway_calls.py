@@ -100,6 +100,16 @@ async def test_what_nobody_expected_is_logged_and_only_its_incident_is_told(
     assert served.counted == [("/scratch.v1.ThingService/GetThing", "INTERNAL")]
 
 
+async def test_a_handler_may_end_a_call_by_hand_and_one_that_is_not_served_says_so(
+    served: Doors, http: httpx.AsyncClient
+) -> None:
+    answer = await http.get("/api/v1/things/by-hand")
+    assert (answer.status_code, answer.json()) == (500, {"code": 15, "message": "lost", "details": []})
+    del served.table._handlers["/scratch.v1.ThingService/DeleteThing"]
+    answer = await http.delete("/api/v1/things/x")
+    assert (answer.status_code, reason(answer)) == (501, "METHOD_NOT_SERVED")
+
+
 async def test_when_to_come_back_is_a_header_too(http: httpx.AsyncClient) -> None:
     answer = await http.get("/api/v1/things/full")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
