@@ -13,6 +13,7 @@ import httpx
 import pytest
 from google.protobuf import json_format
 from google.rpc import status_pb2
+from servers import free_port
 
 from e2e.http_calls import BINDINGS, UNARY, request_of
 from e2e.process import until
@@ -300,6 +301,24 @@ async def test_streams_end_with_the_scheduler(site: Site) -> None:
     assert json.loads(last.removeprefix("data: "))["code"] == grpc.StatusCode.UNAVAILABLE.value[0]
     assert [e for e in process.events() if e.get("level") in ("error", "warning")] == []
     await http.client.aclose()
+
+
+async def test_a_scheduler_that_follows_says_so_and_has_the_document(maria_site: Site) -> None:
+    await maria_site.start_scheduler("leader")
+    port = free_port()
+    maria_site.launch_scheduler("follower", port=free_port(), http_port=port)
+    await until(lambda: maria_site.http("/readyz", port).status == 503, what="the follower to be there")
+    headers = {"authorization": f"Bearer {maria_site.token()}"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False) as follower:
+        answers = [
+            await follower.get("/api/v1/tasks"),
+            await follower.post("/api/v1/tasks:submit", json={"tasks": [{"taskType": "tell"}]}),
+            await follower.post("/api/v1/tasks:watch", json={"taskIds": ["x"]}),
+        ]
+        for answer in answers:
+            assert (answer.status_code, answer.json()["details"][0]["reason"]) == (503, "NOT_LEADER")
+        assert (await follower.get("/api/v1/openapi.json")).status_code == 200
+        assert (await follower.get("/docs")).status_code == 200
 
 
 def test_a_client_can_say_everything_that_the_contract_has() -> None:

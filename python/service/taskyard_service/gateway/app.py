@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskyard_service.errors import ServiceError
-from taskyard_service.gateway.answers import Answer
+from taskyard_service.gateway.answers import ALWAYS, Answer
 from taskyard_service.gateway.explorer import DOCS_PATH, explorer_routes
 from taskyard_service.gateway.gateway import Gateway, metadata_of
 from taskyard_service.gateway.router import NotAllowed
@@ -88,5 +88,5 @@ def _document_route(table: MethodTable, document: Callable[[], bytes]) -> APIRou
 
 
 def _response(answer: Answer) -> Response:
-    headers = {name.decode(): value.decode() for name, value in answer.headers}
-    return Response(answer.body, answer.status, headers | {"cache-control": "no-store"})
+    headers = {name.decode(): value.decode() for name, value in (*ALWAYS, *answer.headers)}
+    return Response(answer.body, answer.status, headers)
