@@ -62,6 +62,7 @@ async def test_an_added_rpc_has_route_documentation_and_error_mapping() -> None:
         assert "FAILED_PRECONDITION: it shines already." in operation["description"]
         assert operation["operationId"] == "ThingService_PolishThing"
         assert operation["x-roles"] == ["operator"]
+        assert operation["responses"]["400"]["description"] == "FAILED_PRECONDITION: it shines already."
         assert operation["responses"]["default"] == {"$ref": "#/components/responses/Error"}
         assert (await http.get("/api/v1/things/lamp:polish")).status_code == 405
 

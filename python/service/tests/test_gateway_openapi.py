@@ -107,6 +107,18 @@ def test_no_reference_leads_nowhere(contract: dict[str, Any]) -> None:
     assert wanted <= contract["components"]["schemas"].keys()
 
 
+def test_the_errors_that_the_contract_lists_are_answers(contract: dict[str, Any]) -> None:
+    answers = operations(contract)["TaskService_CancelTask"]["responses"]
+    assert list(answers) == ["200", "400", "404", "default"]
+    assert answers["404"]["description"] == "NOT_FOUND: there is none of that id."
+    assert answers["400"]["description"] == "FAILED_PRECONDITION (ALREADY_ENDED): it has ended otherwise."
+    submit = operations(contract)["TaskService_SubmitTasks"]["responses"]
+    assert submit["429"]["description"].startswith("RESOURCE_EXHAUSTED: ")
+    assert submit["400"]["description"].startswith("INVALID_ARGUMENT for the whole call")
+    heartbeat = operations(contract)["WorkerService_Heartbeat"]["responses"]
+    assert heartbeat["409"]["description"].startswith("ABORTED (SESSION_SUPERSEDED): ")
+
+
 def test_streams_say_what_they_send_and_how_they_are_resumed(contract: dict[str, Any]) -> None:
     for name in ("TaskService_WatchTasks", "TaskService_StreamLogs", "WorkflowService_WatchRun"):
         operation = operations(contract)[name]

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.rpc import status_pb2
 
 from taskyard_service.access import Access
 from taskyard_service.gateway.fields import fields_by_name, has_own_form, is_map, message_of
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding
 from taskyard_service.gateway.openapi.comments import Comments
+from taskyard_service.gateway.openapi.failures import failures
 from taskyard_service.gateway.openapi.schemas import Schema, Schemas
 from taskyard_service.gateway.resuming import Resumption
 
@@ -35,7 +37,11 @@ def operation(binding: Binding, names: Sequence[str], schemas: Schemas, comments
         "operationId": f"{service.name}_{method.descriptor.name}",
         "tags": [service.name],
         "summary": " ".join(summary.split()) or method.descriptor.name,
-        "responses": {"200": _success(binding, schemas), "default": ERROR},
+        "responses": {
+            "200": _success(binding, schemas),
+            **failures(text, {"application/json": {"schema": schemas.of_message(status_pb2.Status.DESCRIPTOR)}}),
+            "default": ERROR,
+        },
     }
     if text:
         made["description"] = text
