@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -301,6 +302,32 @@ async def test_streams_end_with_the_scheduler(site: Site) -> None:
     assert json.loads(last.removeprefix("data: "))["code"] == grpc.StatusCode.UNAVAILABLE.value[0]
     assert [e for e in process.events() if e.get("level") in ("error", "warning")] == []
     await http.client.aclose()
+
+
+async def test_watchers_that_leave_without_a_word_are_forgotten(shared_site: Site, http: Http) -> None:
+    (outcome,) = (await http.call("POST", "/api/v1/tasks:submit", {"tasks": [{"taskType": "nobody-has-it"}]}))[
+        "outcomes"
+    ]
+    body = json.dumps({"taskIds": [outcome["taskId"]]}).encode()
+    head = (
+        f"POST /api/v1/tasks:watch HTTP/1.1\r\nHost: x\r\nAuthorization: {http.headers['authorization']}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    writers = []
+    for _ in range(100):
+        reader, writer = await asyncio.open_connection("127.0.0.1", shared_site.http_port)
+        writer.write(head.encode() + body)
+        await reader.readuntil(b"id: ")
+        writers.append(writer)
+
+    def watchers(count: int) -> bool:
+        return f"\nworkflow_watchers {count}.0\n" in shared_site.http("/metrics").body
+
+    await until(lambda: watchers(100), what="100 watchers")
+    for writer in writers:
+        writer.transport.abort()
+    await until(lambda: watchers(0), what="no watcher")
+    await http.call("POST", f"/api/v1/tasks/{outcome['taskId']}:cancel", {})
 
 
 async def test_a_scheduler_that_follows_says_so_and_has_the_document(maria_site: Site) -> None:
