@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
@@ -16,6 +18,7 @@ import typer
 from e2e.http_calls import BINDINGS, FILES
 
 import taskyard_client
+import taskyard_worker
 from docs.pages import PAGES, ROOT, blocks, without_blocks
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowStep
 from taskyard_cli.exits import Exit
@@ -25,9 +28,14 @@ from taskyard_core.retry import FailureKind
 from taskyard_core.violations import InvalidInput
 from taskyard_scheduler.ingress.workflows import read_workflow
 from taskyard_service.status import HTTP_STATUS
+from taskyard_worker import Context, TaskLog, shell
+from taskyard_worker.builtins import builtin_handlers
+from taskyard_worker.context import to_json
 from taskyard_worker.errors import NonRetryable
 from taskyard_worker.verdict import failure_text, output_text
 
+TOLD_TO_COMMANDS = "TASKYARD_TASK_ID"
+"""What `shell` tells its command: no setting."""
 CODES = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
 
 
@@ -96,7 +104,7 @@ def test_every_variable_is_one_that_is_read(page: Path) -> None:
     settings = (ROOT / "docs/configuration.md").read_text()
     known = set(re.findall(r"^\| `(TASKYARD_\w+)`", settings, re.MULTILINE))
     assert len(known) > 20
-    assert set(re.findall(r"\bTASKYARD_[A-Z_]+", page.read_text())) - known == set()
+    assert set(re.findall(r"\bTASKYARD_[A-Z_]+", page.read_text())) - known - {TOLD_TO_COMMANDS} == set()
 
 
 def test_every_variable_that_the_code_names_is_on_the_page() -> None:
@@ -105,8 +113,7 @@ def test_every_variable_that_the_code_names_is_on_the_page() -> None:
     sources = [*ROOT.glob("python/*/taskyard_*/**/*.py"), *ROOT.glob("workers/python/taskyard_worker/**/*.py")]
     assert len(sources) > 100
     named = {name: path.name for path in sources for name in re.findall(r"\bTASKYARD_[A-Z_]*[A-Z]\b", path.read_text())}
-    told = {"TASKYARD_TASK_ID"}  # what `shell` tells its command: no setting
-    assert {name: file for name, file in named.items() if name not in known | told} == {}
+    assert {name: file for name, file in named.items() if name not in known | {TOLD_TO_COMMANDS}} == {}
 
 
 def test_the_address_of_a_database_has_the_password_that_its_user_was_made_with() -> None:
@@ -228,6 +235,35 @@ def test_every_block_of_python_of_the_client_is_run() -> None:
     assert [
         str(block) for block in blocks(CLIENT_PAGE) if block.language == "python" and "run" not in block.words
     ] == []
+
+
+WORKER_PAGE = ROOT / "docs/worker.md"
+
+
+def test_every_public_name_of_the_worker_and_of_the_context_is_on_its_page() -> None:
+    text = WORKER_PAGE.read_text()
+    names = {*taskyard_worker.__all__, *(name for kind in (Context, TaskLog) for name in dir(kind))}
+    wanted = {name for name in names if not name.startswith("_")}
+    assert len(wanted) > 25
+    assert {name for name in wanted if not re.search(rf"\b{name}\b", text)} == set()
+    members = {name for name in dir(Context) if not name.startswith("_")}
+    assert members - set(re.findall(r"\bctx\.(\w+)", text)) == set()
+
+
+def test_the_page_of_the_worker_has_the_built_in_types_with_their_inputs() -> None:
+    text = WORKER_PAGE.read_text()
+    headings = " ".join(re.findall(r"^## Built-in: (.*)$", text, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", headings)) == {handler.name for handler in builtin_handlers(Mock(), {})}
+    listed = first_cells("worker.md", "Built-in: `shell`")
+    asked = set(re.findall(r'values\.get\("(\w+)"\)', inspect.getsource(shell)))
+    assert {cell.strip("`") for cell in listed} == asked
+    assert len(asked) == 4
+    assert {*json.loads(to_json(shell.ended(0, "", "")))} - set(re.findall(r"`(\w+)`", text)) == set()
+
+
+def test_every_block_of_python_of_the_worker_is_run() -> None:
+    left = [each for each in blocks(WORKER_PAGE) if each.language == "python" and "run" not in each.words]
+    assert [str(block) for block in left if not block.options.get("file")] == []
 
 
 def test_every_exit_code_is_in_its_table() -> None:

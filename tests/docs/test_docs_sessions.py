@@ -20,6 +20,7 @@ from docs.session import Session, Unlike
         ("docs/client.md", 16),
         ("docs/http.md", 12),
         ("docs/operations.md", 8),
+        ("docs/worker.md", 10),
         ("docs/workflows-from-elsewhere.md", 5),
     ],
 )
