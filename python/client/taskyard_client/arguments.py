@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from taskyard_client.errors import InvalidInput, Violation
@@ -19,6 +19,7 @@ SHOWN = 100
 """Most characters of a value that are shown."""
 _WORDS: dict[Any, str] = {
     str: "text", int: "a whole number", float: "a number", bool: "True or False", timedelta: "a timedelta",
+    datetime: "a datetime",
     type(None): "None",
 }  # fmt: skip
 
@@ -55,22 +56,26 @@ def _misfit(given: Mapping[str, Any], hints: Mapping[str, Any], prefix: str) -> 
         field, hint = f"{prefix}{name}", hints.get(name, Any)
         if not _fits(value, hint):
             return Violation(field, f"is {_shown(value)}; give {_wanted(hint)}")
-        members, their_hints = _members(value, hint)
+        members, their_hints, joint = _members(value, hint)
         if odd := [key for key in members if not isinstance(key, str)]:
             return Violation(field, f"has the key {_shown(odd[0])}; give text as keys")
-        if found := _misfit(members, their_hints, f"{field}."):
+        if found := _misfit(members, their_hints, field + joint):
             return found
     return None
 
 
-def _members(value: Any, hint: Any) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
-    """Returns what is in a value, with the hints for it; keys of a mapping may be anything."""
+def _members(value: Any, hint: Any) -> tuple[Mapping[Any, Any], Mapping[Any, Any], str]:
+    """Returns what is in a value, the hints for it, and what joins its names; keys may be anything."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in fields(value)}, get_type_hints(type(value))
+        return {each.name: getattr(value, each.name) for each in fields(value)}, get_type_hints(type(value)), "."
     mapping = next((each for each in _choices(hint) if get_origin(each) is Mapping), None)
     if mapping is not None and isinstance(value, Mapping):
-        return value, dict.fromkeys(value, get_args(mapping)[1])
-    return {}, {}
+        return value, dict.fromkeys(value, get_args(mapping)[1]), "."
+    several = next((each for each in _choices(hint) if get_origin(each) is Iterable), None)
+    if several is not None and isinstance(value, list | tuple | set | frozenset):
+        items = {f"[{at}]": item for at, item in enumerate(value)}
+        return items, dict.fromkeys(items, get_args(several)[0]), ""
+    return {}, {}, ""
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
@@ -100,6 +105,8 @@ def _word(kind: Any) -> str:
         return f"{kind.__name__}({', '.join(f'{each.name}=…' for each in fields(kind))})"
     if get_origin(kind) is Mapping:
         return "a mapping from text to text" if get_args(kind)[1] is str else "a mapping"
+    if get_origin(kind) is Iterable:
+        return f"a list of {_word(get_args(kind)[0])}"
     return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
 
 

@@ -24,7 +24,14 @@ from taskyard_client import (
 )
 from taskyard_client.submissions import new_trigger
 
+TIMES: dict[str, list[tuple[Any, str, str]]] = {
+    "schedule_time": [("tomorrow", "schedule_time", "a datetime or None"), (5, "schedule_time", "")],
+    "start_delay": [("5s", "start_delay", "a number, a timedelta or None"), (math.nan, "start_delay", "a number")],
+    "expire_time": [("tomorrow", "expire_time", "")],
+    "tags": [(5, "tags", "a list of text"), (["a", 5], "tags[1]", "text")],
+}
 TASK: dict[str, list[tuple[Any, str, str]]] = {
+    **TIMES,
     "task_type": [(5, "task_type", "text")],
     "input": [(5, "input", ""), (["a"], "input", ""), ({"a": object()}, "input", "")],
     "task_name": [(5, "task_name", "text")],
@@ -53,6 +60,7 @@ TASK: dict[str, list[tuple[Any, str, str]]] = {
     "traceparent": [(5, "traceparent", "text")],
 }  # fmt: skip
 RUN: dict[str, list[tuple[Any, str, str]]] = {
+    **TIMES,
     "workflow": [(5, "workflow", "text")],
     "inputs": [(5, "inputs", "")],
     "version": [("1", "version", "a whole number")],
