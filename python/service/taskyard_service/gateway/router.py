@@ -5,7 +5,6 @@ A literal segment goes before a variable, a custom verb before a name that ends 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +18,9 @@ from taskyard_service.status import cut
 
 ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 NEAR = 3
-"""Paths that a wrong one is compared with in its refusal."""
+"""Paths that are named where one is not found."""
+ALIKE = 4
+"""Characters that a path begins with in common with one that is said to be near."""
 
 
 class NotAllowed(Unimplemented):
@@ -112,13 +113,26 @@ class Router:
         raise self._not_found(raw_path)
 
     def _not_found(self, raw_path: str) -> ServiceError:
-        near = difflib.get_close_matches(raw_path[:200], self._known, n=NEAR, cutoff=0.5)
+        near = self._near(raw_path)
         hint = f"near it is {', '.join(near)}" if near else f"there is {', '.join(self._known[:NEAR])}, …"
         return NotFound(
             "PATH_NOT_FOUND",
             f"there is nothing at {cut(raw_path)}; {hint}; /api/v1/openapi.json has every path, /docs shows them",
             metadata={"path": cut(raw_path)},
         )
+
+    def _near(self, raw_path: str) -> list[str]:
+        """Returns the paths that begin most alike. Cheap, since anyone may ask for what is not there."""
+        alike = [(_alike(raw_path, known), known) for known in self._known]
+        best = max((length for length, _ in alike), default=0)
+        found = sorted((known for length, known in alike if length == best), key=lambda known: (len(known), known))
+        return found[:NEAR] if best >= ALIKE else []
+
+
+def _alike(path: str, known: str) -> int:
+    """Returns how many characters two paths begin with in common."""
+    pairs = zip(path, known, strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(path), len(known)))
 
 
 def _ends(node: _Node, segments: list[str], at: int) -> Iterable[_Node]:
