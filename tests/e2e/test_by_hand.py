@@ -11,6 +11,7 @@ from e2e.site import Site
 from e2e.test_golden_path import AT_ONCE, step
 from taskyard.v1 import tasks_pb2 as tasks
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard.v1.fleet_pb2 import WORKER_STATE_UNHEALTHY
 from taskyard_client import InvalidInput, WrongState
 
 RUNNING, QUEUED = tasks.TASK_STATUS_RUNNING, tasks.TASK_STATUS_QUEUED
@@ -118,3 +119,29 @@ async def test_what_failed_in_a_run_is_run_again(shared_site: Site) -> None:
         await client.retry_run(run.id)
     found = {each.step_id: each.attempt for each in (await client.get_run(run.id)).steps}
     assert found == {"good": 1, "bad": 2, "last": 1}
+
+
+async def test_a_worker_is_drained_and_a_dead_one_is_forgotten(site: Site) -> None:
+    await site.start_scheduler()
+    first = await site.start_worker("first", concurrency=2)
+    client = site.client()
+    running = await client.submit("sleep", {"seconds": 1})
+    await comes_to(site, running.id, RUNNING)
+    assert await client.drain_worker("first") == 1
+    assert (await running.wait(60)).status == tasks.TASK_STATUS_SUCCESS
+    await until(lambda: first.code is not None, what="the drained worker ends")
+    assert first.code == 0
+    second = await site.start_worker("second")
+    hung = await client.submit("sleep", {"seconds": 3600}, retry=AT_ONCE)
+    await comes_to(site, hung.id, RUNNING)
+    with pytest.raises(WrongState, match="lives: drain it"):
+        await client.forget_worker("second")
+    second.kill()
+
+    async def gone() -> bool:
+        return [worker.state async for worker in client.workers()] == [WORKER_STATE_UNHEALTHY]
+
+    await until(gone, what="its stream is gone")
+    assert await client.forget_worker("second") == 1
+    assert [worker async for worker in client.workers()] == []
+    assert await standing(site, hung.id) in (QUEUED, tasks.TASK_STATUS_PENDING)

@@ -50,6 +50,8 @@ FIELDS = {
     "WatchRun": "run_id",
     "ListWorkers": ANSWERED,
     "GetWorker": "worker_id",
+    "DrainWorker": "worker_id",
+    "ForgetWorker": "worker_id",
     "ListQueues": ANSWERED,
     "GetClusterStatus": ANSWERED,
     "Register": "worker_id",

@@ -1,24 +1,28 @@
-"""`workers`, `queues`, `status`."""
+"""`workers`, `workers drain`, `workers forget`, `queues`, `status`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.resources import asked_for, in_use
-from taskyard_cli.show import facts, state, table, when, worker_word
-from taskyard_cli.values import not_empty
+from taskyard_cli.several import each_of
+from taskyard_cli.show import facts, out, state, table, when, worker_word
+from taskyard_cli.values import not_empty, refuse_options_before
 from taskyard_client import AsyncClient
 
 Filter = Annotated[str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")]
+Ids = Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of workers.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
 
 
 def workers(
+    ctx: typer.Context,
     filter_: Filter = None,
     limit: Limit = 1_000,
     output: OutputOption = Output.TABLE,
@@ -27,6 +31,9 @@ def workers(
     ca: Ca = None,
 ) -> None:
     """List workers. TASKS and RESOURCES say what is in use of what is offered."""
+    if ctx.invoked_subcommand is not None:
+        refuse_options_before(ctx, ctx.invoked_subcommand)
+        return
 
     async def work(client: AsyncClient) -> pb.ListWorkersResponse:
         found = [each async for each in client.workers(filter=filter_ or "", limit=limit)]
@@ -36,6 +43,42 @@ def workers(
     columns = ("ID", "STATE", "TASKS", "RESOURCES", "TYPES", "LABELS", "HOST", "LAST SEEN")
     rows = (_worker_row(each) for each in page.workers)
     answer(page, output, lambda: table(columns, rows, empty="no workers; `taskyard worker` starts one"))
+
+
+def drain(
+    ids: Ids,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Have workers take no new tasks, end what they run, and stop."""
+
+    async def work(client: AsyncClient) -> None:
+        async def one(worker_id: str) -> None:
+            active = await client.drain_worker(worker_id)
+            out().print(Text(f"{worker_id} drains, {active:,} task{'' if active == 1 else 's'} left"))
+
+        await each_of(ids, one)
+
+    with_client(address, token, ca, work)
+
+
+def forget(
+    ids: Ids,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Forget workers that are gone for good; what they held is over and runs again elsewhere, or fails."""
+
+    async def work(client: AsyncClient) -> None:
+        async def one(worker_id: str) -> None:
+            lost = await client.forget_worker(worker_id)
+            out().print(Text(f"{worker_id} is forgotten, {lost:,} task{'' if lost == 1 else 's'} taken from it"))
+
+        await each_of(ids, one)
+
+    with_client(address, token, ca, work)
 
 
 def _worker_row(each: pb.Worker) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ from rich.text import Text
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.check_view import run_check
 from taskyard_cli.connection import Address, Ca, Token, with_client
-from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
@@ -19,7 +18,17 @@ from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
 from taskyard_cli.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
 from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
 from taskyard_cli.task_commands import filter_of
-from taskyard_cli.values import INT32_MAX, json_object, not_empty, only_alone, only_with, pairs, seconds, typed
+from taskyard_cli.values import (
+    INT32_MAX,
+    json_object,
+    not_empty,
+    only_alone,
+    only_with,
+    pairs,
+    refuse_options_before,
+    seconds,
+    typed,
+)
 from taskyard_cli.waiting import told
 from taskyard_client import AsyncClient, new_run, run_output
 
@@ -125,7 +134,7 @@ def list_runs(
 ) -> None:
     """List runs, newest first; `runs show ID` shows one."""
     if ctx.invoked_subcommand is not None:
-        _refuse_options_before(ctx, ctx.invoked_subcommand)
+        refuse_options_before(ctx, ctx.invoked_subcommand)
         return
     wanted = filter_of(filter_, tag, workflow=workflow, state=run_state and run_state.upper())
 
@@ -136,16 +145,6 @@ def list_runs(
     page = with_client(address, token, ca, work)
     columns = ("ID", "WORKFLOW", "VERSION", "STATE", "STEPS", "CREATED", "TOOK")
     answer(page, output, lambda: table(columns, (_run_row(each) for each in page.runs), empty="no runs"))
-
-
-def _refuse_options_before(ctx: typer.Context, command: str) -> None:
-    """Refuses options of the list in front of another command, which would look at its own only."""
-    for param in ctx.command.params:
-        source = ctx.get_parameter_source(param.name or "")
-        if source is not None and source.name == "COMMANDLINE":
-            option = max(param.opts, key=len)
-            way = f"options of `runs {command}` stand behind `{command}`"
-            raise CliError(f"{option} in front of `{command}` means nothing: {way}", Exit.USAGE)
 
 
 def _run_row(each: pb.Run) -> tuple[Any, ...]:

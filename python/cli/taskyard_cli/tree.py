@@ -34,7 +34,7 @@ _COMMANDS = {
     "runs": (LOOK, ""),
     "logs": (LOOK, "task_commands:logs"),
     "explain": (LOOK, "task_commands:explain"),
-    "workers": (LOOK, "fleet_commands:workers"),
+    "workers": (LOOK, ""),
     "queues": (LOOK, "fleet_commands:queues"),
     "status": (LOOK, "fleet_commands:status"),
 }
@@ -131,12 +131,23 @@ def _runs() -> typer.Typer:
     return group
 
 
+def _workers() -> typer.Typer:
+    from taskyard_cli import fleet_commands  # here, since a group is loaded when it is asked for
+
+    group = typer.Typer(invoke_without_command=True)
+    group.callback()(fleet_commands.workers)
+    group.command("drain")(fleet_commands.drain)
+    group.command("forget")(fleet_commands.forget)
+    return group
+
+
 _GROUPS = {
     "workflow": _workflow,
     "import": _import,
     "variable": _variable,
     "task": _task,
     "runs": _runs,
+    "workers": _workers,
 }
 
 

@@ -76,6 +76,16 @@ def only_alone(option: str, given: bool, other: str, why: str) -> None:
         raise CliError(f"{option} and {other} do not go together: {why}; leave one of the two out", Exit.USAGE)
 
 
+def refuse_options_before(ctx: typer.Context, command: str) -> None:
+    """Refuses options of the list in front of another command, which would look at its own only."""
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            option = max(param.opts, key=len)
+            way = f"options of `{ctx.info_name} {command}` stand behind `{command}`"
+            raise CliError(f"{option} in front of `{command}` means nothing: {way}", Exit.USAGE)
+
+
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """Returns `key=value` texts as a mapping.
 

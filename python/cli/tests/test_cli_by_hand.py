@@ -6,6 +6,7 @@ import pytest
 from cli_served import Cli, Served
 from test_cli_commands import workflow
 
+from taskyard.v1.fleet_pb2 import Worker
 from taskyard.v1.tasks_pb2 import STOP_MODE_TERMINATE, STOP_MODE_UNSPECIFIED
 from taskyard.v1.workflows_pb2 import RunState
 from taskyard_cli.exits import Exit
@@ -91,3 +92,15 @@ def test_what_was_refused_is_counted_by_reason(at: Cli, served: Served) -> None:
 def test_ids_or_a_filter_and_not_both(arguments: tuple[str, ...], said: str, at: Cli) -> None:
     shown = at(*arguments)
     assert (shown.exit_code, said in shown.stderr) == (Exit.USAGE, True), shown.stderr
+
+
+def test_workers_are_drained_and_forgotten(at: Cli, served: Served) -> None:
+    served.model.workers.extend([Worker(worker_id="w1"), Worker(worker_id="w2")])
+    assert at("workers", "drain", "w1").stdout == "w1 drains, 2 tasks left\n"
+    assert at("workers", "forget", "w1", "w2").stdout == (
+        "w1 is forgotten, 1 task taken from it\nw2 is forgotten, 1 task taken from it\n"
+    )
+    assert "no workers" in at("workers").stdout
+    misplaced = at("workers", "--limit", "3", "drain", "w1")
+    assert misplaced.exit_code == Exit.USAGE
+    assert "options of `workers drain` stand behind `drain`" in misplaced.stderr

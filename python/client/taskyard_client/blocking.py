@@ -273,6 +273,8 @@ class Client:
 
     workers = _each(AsyncClient.workers)
     get_worker = _call(AsyncClient.get_worker)
+    drain_worker = _call(AsyncClient.drain_worker)
+    forget_worker = _call(AsyncClient.forget_worker)
     queues = _each(AsyncClient.queues)
     cluster_status = _call(AsyncClient.cluster_status)
 

@@ -41,6 +41,26 @@ class FleetCalls:
         request = pb.GetWorkerRequest(worker_id=worker_id)
         return (await self._session.caller.call(methods.GET_WORKER, request)).worker
 
+    async def drain_worker(self, worker_id: str) -> int:
+        """Has a worker take no new tasks, end what it runs, and stop; returns how many attempts it still has.
+
+        Raises:
+            NotFound: There is none of that id.
+            WrongState: It has no stream, so it cannot be told.
+        """
+        request = pb.DrainWorkerRequest(request_id=self._session.request_ids.one(), worker_id=worker_id)
+        return (await self._session.caller.call(methods.DRAIN_WORKER, request)).active_tasks
+
+    async def forget_worker(self, worker_id: str) -> int:
+        """Forgets a worker that is gone for good; returns how many attempts it had, which are over now.
+
+        Raises:
+            NotFound: There is none of that id.
+            WrongState: It lives, or it may still run an exclusive task.
+        """
+        request = pb.ForgetWorkerRequest(request_id=self._session.request_ids.one(), worker_id=worker_id)
+        return (await self._session.caller.call(methods.FORGET_WORKER, request)).lost_tasks
+
     def queues(
         self, *, filter: str = "", page_size: int = 100, limit: int | None = None
     ) -> AsyncGenerator[pb.Queue, None]:

@@ -67,5 +67,7 @@ WATCH_RUN = Method(_WORKFLOW, "WatchRun", workflows.WatchRunRequest, workflows.W
 
 LIST_WORKERS = Method(_FLEET, "ListWorkers", fleet.ListWorkersRequest, fleet.ListWorkersResponse)
 GET_WORKER = Method(_FLEET, "GetWorker", fleet.GetWorkerRequest, fleet.GetWorkerResponse)
+DRAIN_WORKER = Method(_FLEET, "DrainWorker", fleet.DrainWorkerRequest, fleet.DrainWorkerResponse, changes=True)
+FORGET_WORKER = Method(_FLEET, "ForgetWorker", fleet.ForgetWorkerRequest, fleet.ForgetWorkerResponse, changes=True)
 LIST_QUEUES = Method(_FLEET, "ListQueues", fleet.ListQueuesRequest, fleet.ListQueuesResponse)
 GET_CLUSTER_STATUS = Method(_FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse)

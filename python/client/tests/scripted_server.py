@@ -426,6 +426,14 @@ class Fleet(fleet_pb2_grpc.FleetServiceServicer):
         found = next(each for each in self.model.workers if each.worker_id == request.worker_id)
         return fleet_pb2.GetWorkerResponse(worker=found)
 
+    async def DrainWorker(self, request: fleet_pb2.DrainWorkerRequest, context: Context) -> Any:
+        next(each for each in self.model.workers if each.worker_id == request.worker_id)
+        return fleet_pb2.DrainWorkerResponse(active_tasks=2)
+
+    async def ForgetWorker(self, request: fleet_pb2.ForgetWorkerRequest, context: Context) -> Any:
+        self.model.workers[:] = [each for each in self.model.workers if each.worker_id != request.worker_id]
+        return fleet_pb2.ForgetWorkerResponse(lost_tasks=1)
+
     async def ListQueues(self, request: fleet_pb2.ListQueuesRequest, context: Context) -> Any:
         return fleet_pb2.ListQueuesResponse(queues=self.model.queues)
 

@@ -35,7 +35,10 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
         READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
         OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable",
     },
-    "taskyard.v1.FleetService": {READ: "ListWorkers GetWorker ListQueues GetClusterStatus"},
+    "taskyard.v1.FleetService": {
+        READ: "ListWorkers GetWorker ListQueues GetClusterStatus",
+        OPERATE: "DrainWorker ForgetWorker",
+    },
 }
 
 

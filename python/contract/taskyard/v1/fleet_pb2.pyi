@@ -517,3 +517,99 @@ class GetClusterStatusResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetClusterStatusResponse: _TypeAlias = GetClusterStatusResponse  # noqa: Y015
+
+@_typing.final
+class DrainWorkerRequest(_message.Message):
+    """Names a worker to be drained."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    worker_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        worker_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainWorkerRequest: _TypeAlias = DrainWorkerRequest  # noqa: Y015
+
+@_typing.final
+class DrainWorkerResponse(_message.Message):
+    """The worker is told."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVE_TASKS_FIELD_NUMBER: _builtins.int
+    active_tasks: _builtins.int
+    """How many attempts it still has."""
+    def __init__(
+        self,
+        *,
+        active_tasks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainWorkerResponse: _TypeAlias = DrainWorkerResponse  # noqa: Y015
+
+@_typing.final
+class ForgetWorkerRequest(_message.Message):
+    """Names a worker to be forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    worker_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        worker_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetWorkerRequest: _TypeAlias = ForgetWorkerRequest  # noqa: Y015
+
+@_typing.final
+class ForgetWorkerResponse(_message.Message):
+    """The worker is forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOST_TASKS_FIELD_NUMBER: _builtins.int
+    lost_tasks: _builtins.int
+    """How many attempts it had, which are over now."""
+    def __init__(
+        self,
+        *,
+        lost_tasks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lost_tasks", b"lost_tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetWorkerResponse: _TypeAlias = ForgetWorkerResponse  # noqa: Y015

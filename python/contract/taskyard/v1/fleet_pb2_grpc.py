@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class FleetServiceStub:
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -49,6 +49,16 @@ class FleetServiceStub:
                 request_serializer=taskyard_dot_v1_dot_fleet__pb2.GetWorkerRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_fleet__pb2.GetWorkerResponse.FromString,
                 _registered_method=True)
+        self.DrainWorker = channel.unary_unary(
+                '/taskyard.v1.FleetService/DrainWorker',
+                request_serializer=taskyard_dot_v1_dot_fleet__pb2.DrainWorkerRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_fleet__pb2.DrainWorkerResponse.FromString,
+                _registered_method=True)
+        self.ForgetWorker = channel.unary_unary(
+                '/taskyard.v1.FleetService/ForgetWorker',
+                request_serializer=taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerResponse.FromString,
+                _registered_method=True)
         self.ListQueues = channel.unary_unary(
                 '/taskyard.v1.FleetService/ListQueues',
                 request_serializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesRequest.SerializeToString,
@@ -62,7 +72,7 @@ class FleetServiceStub:
 
 
 class FleetServiceServicer:
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -80,6 +90,28 @@ class FleetServiceServicer:
         """Reads one worker.
 
         NOT_FOUND: there is none of that id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainWorker(self, request, context):
+        """Has a worker take no new tasks, end what it runs within its grace, and stop. A worker that is started again under the
+        same id takes tasks again.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_CONNECTED): it has no stream on which it could be told;
+        it gets no tasks in any case.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetWorker(self, request, context):
+        """Forgets a worker that is gone for good, at once instead of after its silence. What it held is over: an attempt that
+        had started spends a retry (WORKER_LOST).
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: CONNECTED: it lives: drain it; EXCLUSIVE_HELD: it may still
+        run an exclusive task, whose lease has not ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,6 +144,16 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     request_deserializer=taskyard_dot_v1_dot_fleet__pb2.GetWorkerRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_fleet__pb2.GetWorkerResponse.SerializeToString,
             ),
+            'DrainWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainWorker,
+                    request_deserializer=taskyard_dot_v1_dot_fleet__pb2.DrainWorkerRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_fleet__pb2.DrainWorkerResponse.SerializeToString,
+            ),
+            'ForgetWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetWorker,
+                    request_deserializer=taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerResponse.SerializeToString,
+            ),
             'ListQueues': grpc.unary_unary_rpc_method_handler(
                     servicer.ListQueues,
                     request_deserializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesRequest.FromString,
@@ -131,7 +173,7 @@ def add_FleetServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FleetService:
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -182,6 +224,60 @@ class FleetService:
             '/taskyard.v1.FleetService/GetWorker',
             taskyard_dot_v1_dot_fleet__pb2.GetWorkerRequest.SerializeToString,
             taskyard_dot_v1_dot_fleet__pb2.GetWorkerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.FleetService/DrainWorker',
+            taskyard_dot_v1_dot_fleet__pb2.DrainWorkerRequest.SerializeToString,
+            taskyard_dot_v1_dot_fleet__pb2.DrainWorkerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.FleetService/ForgetWorker',
+            taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerRequest.SerializeToString,
+            taskyard_dot_v1_dot_fleet__pb2.ForgetWorkerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FleetServiceStub:
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -45,6 +45,20 @@ class FleetServiceStub:
 
     NOT_FOUND: there is none of that id.
     """
+    DrainWorker: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.DrainWorkerRequest, _fleet_pb2.DrainWorkerResponse]
+    """Has a worker take no new tasks, end what it runs within its grace, and stop. A worker that is started again under the
+    same id takes tasks again.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_CONNECTED): it has no stream on which it could be told;
+    it gets no tasks in any case.
+    """
+    ForgetWorker: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.ForgetWorkerRequest, _fleet_pb2.ForgetWorkerResponse]
+    """Forgets a worker that is gone for good, at once instead of after its silence. What it held is over: an attempt that
+    had started spends a retry (WORKER_LOST).
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: CONNECTED: it lives: drain it; EXCLUSIVE_HELD: it may still
+    run an exclusive task, whose lease has not ended.
+    """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.ListQueuesRequest, _fleet_pb2.ListQueuesResponse]
     """Lists the queues in which something waits."""
     GetClusterStatus: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.GetClusterStatusRequest, _fleet_pb2.GetClusterStatusResponse]
@@ -52,7 +66,7 @@ class FleetServiceStub:
 
 @_typing.type_check_only
 class FleetServiceAsyncStub(FleetServiceStub):
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -67,13 +81,27 @@ class FleetServiceAsyncStub(FleetServiceStub):
 
     NOT_FOUND: there is none of that id.
     """
+    DrainWorker: _aio.UnaryUnaryMultiCallable[_fleet_pb2.DrainWorkerRequest, _fleet_pb2.DrainWorkerResponse]  # type: ignore[assignment]
+    """Has a worker take no new tasks, end what it runs within its grace, and stop. A worker that is started again under the
+    same id takes tasks again.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_CONNECTED): it has no stream on which it could be told;
+    it gets no tasks in any case.
+    """
+    ForgetWorker: _aio.UnaryUnaryMultiCallable[_fleet_pb2.ForgetWorkerRequest, _fleet_pb2.ForgetWorkerResponse]  # type: ignore[assignment]
+    """Forgets a worker that is gone for good, at once instead of after its silence. What it held is over: an attempt that
+    had started spends a retry (WORKER_LOST).
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: CONNECTED: it lives: drain it; EXCLUSIVE_HELD: it may still
+    run an exclusive task, whose lease has not ended.
+    """
     ListQueues: _aio.UnaryUnaryMultiCallable[_fleet_pb2.ListQueuesRequest, _fleet_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the queues in which something waits."""
     GetClusterStatus: _aio.UnaryUnaryMultiCallable[_fleet_pb2.GetClusterStatusRequest, _fleet_pb2.GetClusterStatusResponse]  # type: ignore[assignment]
     """Tells who leads and how much is going on."""
 
 class FleetServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Called by operators. Reading needs the role viewer.
+    """Called by operators. Reading needs the role viewer, changing needs operator.
 
     Every call can fail with UNAUTHENTICATED (no or bad token), PERMISSION_DENIED (the role may not), INVALID_ARGUMENT
     (a field breaks its rule; field violations say which) and UNAVAILABLE (this scheduler does not lead or is going
@@ -97,6 +125,32 @@ class FleetServiceServicer(metaclass=_abc_1.ABCMeta):
         """Reads one worker.
 
         NOT_FOUND: there is none of that id.
+        """
+
+    @_abc_1.abstractmethod
+    def DrainWorker(
+        self,
+        request: _fleet_pb2.DrainWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_fleet_pb2.DrainWorkerResponse, _abc.Awaitable[_fleet_pb2.DrainWorkerResponse]]:
+        """Has a worker take no new tasks, end what it runs within its grace, and stop. A worker that is started again under the
+        same id takes tasks again.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION (NOT_CONNECTED): it has no stream on which it could be told;
+        it gets no tasks in any case.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetWorker(
+        self,
+        request: _fleet_pb2.ForgetWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_fleet_pb2.ForgetWorkerResponse, _abc.Awaitable[_fleet_pb2.ForgetWorkerResponse]]:
+        """Forgets a worker that is gone for good, at once instead of after its silence. What it held is over: an attempt that
+        had started spends a retry (WORKER_LOST).
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: CONNECTED: it lives: drain it; EXCLUSIVE_HELD: it may still
+        run an exclusive task, whose lease has not ended.
         """
 
     @_abc_1.abstractmethod

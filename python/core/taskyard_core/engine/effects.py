@@ -39,13 +39,14 @@ class CancelOrder(NamedTuple):
 
 @dataclass(slots=True)
 class Outgoing:
-    """What goes to one stream."""
+    """What goes to one stream. `drain`: the worker is to take nothing more, end what it runs, and stop."""
 
     worker_id: str
     assignments: list[Assign] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     cancels: list[CancelOrder] = field(default_factory=list)
     checkpoint_acks: list[tuple[str, str, int]] = field(default_factory=list)
+    drain: bool = False
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from taskyard_core.engine import (
     attempts,
     by_hand,
     dispatch,
+    operators,
     recovery,
     refused,
     reruns,
@@ -28,6 +29,8 @@ from taskyard_core.engine.events import (
     Cancel,
     CancelRun,
     Deregister,
+    DrainWorker,
+    ForgetWorker,
     Heartbeat,
     Hello,
     NewRun,
@@ -61,6 +64,8 @@ Event = (
     | CancelRun
     | Requeue
     | Prioritize
+    | DrainWorker
+    | ForgetWorker
     | Retry
     | RetryRun
 )
@@ -101,6 +106,8 @@ class Engine:
             CancelRun: _cancel_run,
             Requeue: by_hand.requeue,
             Prioritize: by_hand.prioritize,
+            DrainWorker: operators.drain_worker,
+            ForgetWorker: operators.forget_worker,
             Retry: retries.retry,
             RetryRun: reruns.retry_run,
         }

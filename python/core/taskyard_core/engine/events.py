@@ -288,3 +288,21 @@ class RetryRun:
     from_steps: Sequence[str] = ()
     run_row: Row | None = None
     run_instances: Sequence[Instance] = ()
+
+
+@dataclass(slots=True)
+class DrainWorker:
+    """An operator wants a worker to end. Answered by the number of attempts that it has, or Refused."""
+
+    reply: Reply
+    worker_id: str
+    tenant: str
+
+
+@dataclass(slots=True)
+class ForgetWorker:
+    """An operator says that a worker is gone for good. Answered by the number of attempts that it had, or Refused."""
+
+    reply: Reply
+    worker_id: str
+    tenant: str

@@ -48,6 +48,9 @@ def frame(outgoing: Outgoing, lease_ms: int, grace_ms: int) -> list[pb.AssignTas
         grace_ms: How long a worker waits between the polite request to stop and the kill.
     """
     frames = _controls(outgoing, grace_ms)
+    if outgoing.drain:
+        frames = frames or [pb.AssignTaskResponse()]
+        frames[0].drain = True
     wanted = [each for each in outgoing.assignments if each.instance.token == each.token]
     for part in _split(wanted):
         if len(frames) == 1 and not frames[0].assignments:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
+from taskyard_core.engine.events import DrainWorker, ForgetWorker, Refused
 from taskyard_scheduler import __version__
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
@@ -13,8 +17,11 @@ from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, par
 from taskyard_scheduler.ingress.named import require_worker
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
-from taskyard_service.errors import NotFound
+from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_service.errors import FailedPrecondition, NotFound
 from taskyard_service.identity import current_identity
+
+Answer = TypeVar("Answer", bound=Message)
 
 
 class FleetService(fleet_pb2_grpc.FleetServiceServicer):
@@ -45,6 +52,38 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         if worker is None or worker.tenant != current_identity().tenant:
             raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")
         return pb.GetWorkerResponse(worker=worker_message(worker))
+
+    async def DrainWorker(self, request: pb.DrainWorkerRequest, context: Any) -> pb.DrainWorkerResponse:
+        return await self._operate(request, DrainWorker, lambda count: pb.DrainWorkerResponse(active_tasks=count))
+
+    async def ForgetWorker(self, request: pb.ForgetWorkerRequest, context: Any) -> pb.ForgetWorkerResponse:
+        return await self._operate(request, ForgetWorker, lambda count: pb.ForgetWorkerResponse(lost_tasks=count))
+
+    async def _operate(
+        self,
+        request: pb.DrainWorkerRequest | pb.ForgetWorkerRequest,
+        event: type[DrainWorker] | type[ForgetWorker],
+        answer: Callable[[int], Answer],
+    ) -> Answer:
+        """Has the engine do something with a worker, once for each request id."""
+        require_worker(request.worker_id)
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, lambda: answer(0))
+        if first is not None:
+            return first
+
+        def remember(value: Any) -> Any:
+            if isinstance(value, Refused):
+                return None
+            return row_of(leader, tenant, request.request_id, request, answer(value))
+
+        outcome = await leader.ask(event(leader.future(), request.worker_id, tenant), remember)
+        if isinstance(outcome, Refused):
+            if outcome.reason == "NOT_FOUND":
+                raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")
+            raise FailedPrecondition(outcome.reason, outcome.message, metadata={"worker_id": request.worker_id})
+        return answer(outcome)
 
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Any) -> pb.ListQueuesResponse:
         tenant = current_identity().tenant
