@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
-from taskyard_core.engine.events import DrainWorker, ForgetWorker, Refused
+from taskyard_core.engine import events
 from taskyard_scheduler import __version__
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
@@ -54,15 +54,21 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         return pb.GetWorkerResponse(worker=worker_message(worker))
 
     async def DrainWorker(self, request: pb.DrainWorkerRequest, context: Any) -> pb.DrainWorkerResponse:
-        return await self._operate(request, DrainWorker, lambda count: pb.DrainWorkerResponse(active_tasks=count))
+        def answer(tasks: int) -> pb.DrainWorkerResponse:
+            return pb.DrainWorkerResponse(active_tasks=tasks)
+
+        return await self._operate(request, events.DrainWorker, answer)
 
     async def ForgetWorker(self, request: pb.ForgetWorkerRequest, context: Any) -> pb.ForgetWorkerResponse:
-        return await self._operate(request, ForgetWorker, lambda count: pb.ForgetWorkerResponse(lost_tasks=count))
+        def answer(tasks: int) -> pb.ForgetWorkerResponse:
+            return pb.ForgetWorkerResponse(lost_tasks=tasks)
+
+        return await self._operate(request, events.ForgetWorker, answer)
 
     async def _operate(
         self,
         request: pb.DrainWorkerRequest | pb.ForgetWorkerRequest,
-        event: type[DrainWorker] | type[ForgetWorker],
+        event: type[events.DrainWorker] | type[events.ForgetWorker],
         answer: Callable[[int], Answer],
     ) -> Answer:
         """Has the engine do something with a worker, once for each request id."""
@@ -74,12 +80,12 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
             return first
 
         def remember(value: Any) -> Any:
-            if isinstance(value, Refused):
+            if isinstance(value, events.Refused):
                 return None
             return row_of(leader, tenant, request.request_id, request, answer(value))
 
         outcome = await leader.ask(event(leader.future(), request.worker_id, tenant), remember)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, events.Refused):
             if outcome.reason == "NOT_FOUND":
                 raise NotFound("WORKER_UNKNOWN", f"there is no worker {request.worker_id[:200]!r}")
             raise FailedPrecondition(outcome.reason, outcome.message, metadata={"worker_id": request.worker_id})
