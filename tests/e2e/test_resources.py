@@ -76,14 +76,15 @@ async def test_what_asks_for_more_than_anyone_offers_waits_and_says_why(site: Si
     too_much = await client.submit("double", {"number": 1}, resources=Resources(cpu_millis=500, gpus=2))
     said = await taskyard(site, "explain", too_much.id)
     assert said.startswith("QUEUED")
-    assert "RESOURCES_NEVER_FIT  it asks for 0.5 cores, 2 GPUs, which no matching worker has" in said
+    assert "it asks for 0.5 cores, 2 GPUs, which no matching worker has even when it is idle." in said
+    assert "(RESOURCES_NEVER_FIT)" in said
 
     holds = await client.submit("pause", {"number": 1, "seconds": 3600}, resources=GPU)
     await until(lambda: started(site, holds.id))
     waits = await client.submit("double", {"number": 2}, resources=GPU)
-    assert "RESOURCES_SHORT  it asks for 1 GPU, which no matching worker has free now" in await taskyard(
-        site, "explain", waits.id
-    )
+    said = await taskyard(site, "explain", waits.id)
+    assert "it asks for 1 GPU, which no matching worker has free now" in said
+    assert "(RESOURCES_SHORT)" in said
     assert "1/20   0/1500m CPU, 1/1 GPU" in await taskyard(site, "workers")
     assert await (await client.submit("double", {"number": 3})).result(60) == {"double": 6}  # held up by neither
     await holds.cancel()
