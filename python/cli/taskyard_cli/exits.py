@@ -28,10 +28,10 @@ class Exit(IntEnum):
     """The token is missing or bad, or its role may not."""
     TIMED_OUT = 7
     """It had not ended within the time given; it goes on."""
-    NOT_WRITTEN = 74
-    """What it prints or keeps cannot be written, on a full disk for example; it says what and why."""
     UNEXPECTED = 70
     """A fault of this program; the details are in the file that is named."""
+    NOT_WRITTEN = 74
+    """What it prints or keeps cannot be written, on a full disk for example; it says what and why."""
     INTERRUPTED = interrupts.INTERRUPTED
     """Ctrl-C. What runs services (`dev`, `scheduler`, `worker`) stops them in order then, and ends with 0."""
 

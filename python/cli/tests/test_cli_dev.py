@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import queue
+import resource
 import signal
 import socket
 import subprocess
@@ -226,6 +227,22 @@ def test_a_file_of_handlers_whose_name_would_be_two_is_refused(cli: Cli, tmp_pat
     shown = cli("dev", "--data", str(tmp_path / "d"), "--tasks", str(file))
     assert shown.exit_code == Exit.USAGE
     assert "comma" in shown.stderr
+
+
+def test_a_disk_that_takes_no_more_is_said_with_what_it_did_not_take(start: Start, tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    with Place(data):
+        pass  # makes what is small; the file for the command is longer
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft = 150
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        dev = start("--workers", "1", data=data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert dev.wait() == Exit.NOT_WRITTEN
+    said = f"error: {data / 'cli.json.part'} cannot be written: File too large; make room there and try again"
+    assert dev.lines[-1] == said
 
 
 @pytest.mark.parametrize("who", ["worker-1", "scheduler"])
