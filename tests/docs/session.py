@@ -78,7 +78,9 @@ class Session:
         ran = 0
         for block, after in zip(listed, [*listed[1:], None], strict=True):
             if name := block.options.get("file"):
-                (self._folder / name).write_text(block.text, encoding="utf-8")
+                path = self._folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.text, encoding="utf-8")
             if "run" in block.words:
                 printed = await self._run(block)
                 ran += 1

@@ -138,6 +138,28 @@ async def test_a_check_says_what_would_become_of_it_and_makes_nothing(shared_sit
     assert isinstance(missing.error, InvalidInput)
 
 
+async def test_a_workflow_is_checked_and_not_stored(shared_site: Site) -> None:
+    client = shared_site.client()
+    first = pb.Workflow(name="planned", steps=[step("a", "double", input={"number": 1})])
+    wider = pb.Workflow(name="planned", steps=[*first.steps, step("b", "double", "a", input={"number": 2})])
+    looked = await client.check_workflow(first)
+    assert (looked.changed, looked.workflow.version, looked.workflow.HasField("create_time")) == (True, 1, False)
+    with pytest.raises(NotFound):
+        await client.get_workflow("planned")
+    await client.apply_workflow(first)
+    run = await client.start_run("planned", schedule_time=now() + timedelta(hours=1))
+    looked = await client.check_workflow(wider)
+    assert (looked.changed, looked.workflow.version, len(looked.workflow.steps)) == (True, 2, 2)
+    assert not (await client.check_workflow(first)).changed
+    with pytest.raises(InvalidInput):
+        await client.check_workflow(pb.Workflow(name="planned", steps=[step("a", "double", "b")]))
+    assert (await client.get_workflow("planned")).version == 1
+    assert (await client.apply_workflow(wider)).workflow.version == 2
+    read = await client.get_run(run.id)
+    assert (read.run.version, [each.step_id for each in read.steps]) == (1, ["a"])
+    await run.cancel()
+
+
 async def test_a_repeat_under_a_start_time_is_recognised(shared_site: Site) -> None:
     client = shared_site.client()
     due = now() + timedelta(hours=1)

@@ -78,6 +78,7 @@ def _workflow() -> typer.Typer:
 
     group = typer.Typer(no_args_is_help=True, help="Store and show workflows.")
     group.command("apply")(workflow_commands.apply)
+    group.command("plan")(workflow_commands.plan)
     group.command("show")(workflow_commands.show)
     group.command("list")(workflow_commands.list_workflows)
     group.command("schema")(workflow_commands.schema)

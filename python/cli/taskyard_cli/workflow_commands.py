@@ -1,9 +1,8 @@
-"""`workflow apply`, `workflow show`, `workflow list`, `workflow schema`."""
+"""`workflow apply`, `workflow plan`, `workflow show`, `workflow list`, `workflow schema`."""
 
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,17 +11,18 @@ from rich.console import Group
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard.v1.tasks_pb2 import BULK_ACTION_CANCEL
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer, print_json
-from taskyard_cli.several import all_of, each_of
+from taskyard_cli.several import each_of
 from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
-from taskyard_cli.workflow_file import located, read_workflow
+from taskyard_cli.workflow_files import read_workflows
+from taskyard_cli.workflow_plan import consequences, difference
 from taskyard_cli.workflow_rules import workflow_schema
 from taskyard_cli.workflow_shape import words_of
 from taskyard_cli.workflow_yaml import workflow_yaml
-from taskyard_cli.yaml_source import Document
-from taskyard_client import AsyncClient, InvalidInput
+from taskyard_client import AsyncClient
 
 
 class ShowOutput(StrEnum):
@@ -33,40 +33,38 @@ class ShowOutput(StrEnum):
     YAML = "yaml"
 
 
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        callback=not_empty,
+        help="Workflow files (YAML), or folders: their *.yaml and *.yml files; - reads stdin.",
+        show_default=False,
+    ),
+]
+_IN_FLIGHT = 'state in ["PENDING", "RUNNING", "CANCELLING"]'
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+"""Of the lines of a difference, by how they begin."""
+
+
 def apply(
-    files: Annotated[
-        list[str], typer.Argument(callback=not_empty, help="Workflow files (YAML); - reads stdin.", show_default=False)
-    ],
+    files: Files,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
     """Store workflows; a change makes a new version. Every file is checked before the first is sent."""
-    read: dict[str, tuple[pb.Workflow, Document]] = {}
-    all_of(files, lambda file: read.update({file: _read(file)}))
+    read = read_workflows(files)
 
     async def work(client: AsyncClient) -> None:
         async def one(file: str) -> None:
-            stored = await _apply(client, *read[file])
-            answer(stored, output, lambda: _applied(stored), line=len(files) > 1)
+            with read[file].places():
+                stored = await client.apply_workflow(read[file].workflow)
+            answer(stored, output, lambda: _applied(stored), line=len(read) > 1)
 
-        await each_of(files, one)
+        await each_of(list(read), one)
 
     with_client(address, token, ca, work)
-
-
-def _read(file: str) -> tuple[pb.Workflow, Document]:
-    return read_workflow("stdin", sys.stdin.buffer.read()) if file == "-" else read_workflow(file)
-
-
-async def _apply(client: AsyncClient, workflow: pb.Workflow, document: Document) -> pb.ApplyWorkflowResponse:
-    try:
-        return await client.apply_workflow(workflow)
-    except InvalidInput as error:
-        if error.violations:
-            raise located(document, error.violations) from error
-        raise
 
 
 def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
@@ -74,6 +72,50 @@ def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
     what = "stored" if stored.changed else "unchanged"
     steps = f"{len(workflow.steps)} step{'' if len(workflow.steps) == 1 else 's'}"
     return Text(f"{harmless(workflow.name)} {what}, version {workflow.version}, {steps}")
+
+
+def plan(
+    files: Files,
+    output: OutputOption = Output.TABLE,
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Show what `apply` would change, and what that means for runs and their callers. Nothing is stored."""
+    read = read_workflows(files)
+
+    async def work(client: AsyncClient) -> None:
+        async def one(file: str) -> None:
+            with read[file].places():
+                planned = await client.check_workflow(read[file].workflow)
+            newest, in_flight = await _before(client, planned)
+            answer(planned, output, lambda: _planned(newest, planned, in_flight), line=len(read) > 1)
+
+        await each_of(list(read), one)
+
+    with_client(address, token, ca, work)
+
+
+async def _before(client: AsyncClient, planned: pb.ApplyWorkflowResponse) -> tuple[pb.Workflow, int]:
+    """Returns the newest version, empty when there is none, and how many runs of the workflow have not ended."""
+    workflow = planned.workflow
+    if not planned.changed or workflow.version == 1:
+        return pb.Workflow(), 0
+    in_flight = await client.count_runs(f"{_IN_FLIGHT} && workflow == {json.dumps(workflow.name)}", BULK_ACTION_CANCEL)
+    return await client.get_workflow(workflow.name, workflow.version - 1), in_flight
+
+
+def _planned(newest: pb.Workflow, planned: pb.ApplyWorkflowResponse, in_flight: int) -> Group:
+    workflow = planned.workflow
+    if not planned.changed:
+        return Group(Text(f"{harmless(workflow.name)} stays as it is, version {workflow.version}"))
+    if not newest.name:
+        count = f"{len(workflow.steps)} step{'' if len(workflow.steps) == 1 else 's'}"
+        return Group(Text(f"{harmless(workflow.name)} is new: version 1, {count}"))
+    lines = [Text(f"{harmless(workflow.name)} becomes version {workflow.version}")]
+    lines += [Text(f"  {harmless(each)}") for each in consequences(newest, workflow, in_flight)]
+    lines += [Text(harmless(line), _COLOURS.get(line[:1], "")) for line in difference(newest, workflow)]
+    return Group(*lines)
 
 
 def show(

@@ -249,6 +249,7 @@ class Client:
     delete_definition = _call(AsyncClient.delete_definition)
 
     apply_workflow = _call(AsyncClient.apply_workflow)
+    check_workflow = _call(AsyncClient.check_workflow)
     get_workflow = _call(AsyncClient.get_workflow)
     list_workflows = _each(AsyncClient.list_workflows)
     start_run = _run(AsyncClient.start_run)

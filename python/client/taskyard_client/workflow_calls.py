@@ -50,6 +50,18 @@ class WorkflowCalls:
         request = pb.ApplyWorkflowRequest(request_id=self._session.request_ids.one(), workflow=workflow)
         return await self._session.caller.call(methods.APPLY_WORKFLOW, request)
 
+    async def check_workflow(self, workflow: pb.Workflow) -> pb.ApplyWorkflowResponse:
+        """Asks what `apply_workflow` would answer now; nothing is stored.
+
+        Returns:
+            The workflow as it would be stored, with its version and without a time, and whether it would be a new one.
+
+        Raises:
+            InvalidInput: As for `apply_workflow`.
+        """
+        request = pb.ApplyWorkflowRequest(workflow=workflow, validate_only=True)
+        return await self._session.caller.call(methods.APPLY_WORKFLOW, request)
+
     async def get_workflow(self, name: str, version: int = 0) -> pb.Workflow:
         """Reads a workflow.
 

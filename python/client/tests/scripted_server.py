@@ -293,7 +293,8 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         changed = known != stored
         if known and changed:
             stored.version += 1
-        self.model.workflows[name] = stored
+        if not request.validate_only:
+            self.model.workflows[name] = stored
         return workflows_pb2.ApplyWorkflowResponse(workflow=stored, changed=changed)
 
     async def GetWorkflow(self, request: workflows_pb2.GetWorkflowRequest, context: Context) -> Any:

@@ -19,11 +19,11 @@ from taskyard_cli.importing.folder import STDOUT, check_folder, file_of, write_f
 from taskyard_cli.importing.graph import depth
 from taskyard_cli.importing.members import shown
 from taskyard_cli.importing.sleeping import name_fault, runtime_fault, sleep_workflow
-from taskyard_cli.importing.sources import Source, read_sources
 from taskyard_cli.importing.wfformat import MAX_BYTES, read_wfformat
 from taskyard_cli.output import Output, answer
 from taskyard_cli.problems import BadFile, Problem
 from taskyard_cli.show import harmless
+from taskyard_cli.sources import Source, read_sources
 from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient, InvalidInput, Violation
 
@@ -105,7 +105,7 @@ def _import(names: Sequence[str], scale: float, name: str) -> list[Imported]:
     """Reads every file; nothing is stored or written before all are good."""
     if name and (fault := name_fault(name)):
         raise CliError(f"--name: {fault}", Exit.USAGE)
-    sources = list(read_sources(names, ".json", MAX_BYTES))
+    sources = list(read_sources(names, (".json",), MAX_BYTES))
     if name and len(sources) > 1:
         raise CliError(f"--name is for one file, and here are {len(sources)}: leave it out", Exit.USAGE)
     imported = [Imported(source, _workflow(source, scale, name)) for source in sources]

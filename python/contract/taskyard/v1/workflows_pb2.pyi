@@ -302,8 +302,13 @@ class ApplyWorkflowRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WORKFLOW_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless."""
+    validate_only: _builtins.bool
+    """True: nothing is stored. The answer is what storing it now would answer, with the version that it would become; its
+    time is left out then.
+    """
     @_builtins.property
     def workflow(self) -> Global___Workflow:
         """The whole definition."""
@@ -313,10 +318,11 @@ class ApplyWorkflowRequest(_message.Message):
         *,
         request_id: _builtins.str = ...,
         workflow: Global___Workflow | None = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "validate_only", b"validate_only", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

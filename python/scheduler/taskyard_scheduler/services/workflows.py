@@ -49,9 +49,10 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
     async def ApplyWorkflow(self, request: pb.ApplyWorkflowRequest, context: Any) -> pb.ApplyWorkflowResponse:
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
-        first = await first_answer(leader, tenant, request.request_id, request, pb.ApplyWorkflowResponse)
-        if first is not None:
-            return first
+        if not request.validate_only:
+            first = await first_answer(leader, tenant, request.request_id, request, pb.ApplyWorkflowResponse)
+            if first is not None:
+                return first
         definitions = leader.definitions.tasks(tenant)
         if len(request.workflow.steps) > LARGE_STEPS:
             plan = await asyncio.to_thread(read_workflow, tenant, request.workflow, definitions)
@@ -63,6 +64,9 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
         if known == digest and version:
             return await _unchanged(leader, tenant, workflow.name, version)
         workflow.version = version + 1  # nothing is awaited until it is taken: two calls must not make the same one
+        if request.validate_only:
+            workflow.ClearField("create_time")
+            return pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         workflow.create_time.FromMilliseconds(leader.clock.now())
         answer = pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         row = (

@@ -1,4 +1,4 @@
-"""The files that a command imports from: named one by one, in folders, or on stdin."""
+"""The files that a command reads: named one by one, in folders, or on stdin."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Source:
     data: bytes
 
 
-def read_sources(names: Sequence[str], suffix: str, limit: int) -> Iterator[Source]:
+def read_sources(names: Sequence[str], suffixes: Sequence[str], limit: int) -> Iterator[Source]:
     """Yields the files, those of a folder by name.
 
     Args:
         names: Files, folders, and `-` for stdin.
-        suffix: Which files of a folder are meant, for example `.json`.
+        suffixes: Which files of a folder are meant, for example `.json`.
         limit: At most one byte more than so many is read of each.
 
     Raises:
@@ -37,7 +37,7 @@ def read_sources(names: Sequence[str], suffix: str, limit: int) -> Iterator[Sour
         if name == STDIN:
             yield Source("stdin", "stdin", _read("stdin", sys.stdin.buffer, limit))
             continue
-        for path in _paths(name, suffix):
+        for path in _paths(name, suffixes):
             try:
                 with path.open("rb") as file:
                     yield Source(str(path), path.stem, _read(str(path), file, limit))
@@ -45,16 +45,17 @@ def read_sources(names: Sequence[str], suffix: str, limit: int) -> Iterator[Sour
                 raise _unreadable(str(path), error) from None
 
 
-def _paths(name: str, suffix: str) -> list[Path]:
+def _paths(name: str, suffixes: Sequence[str]) -> list[Path]:
     path = Path(name)
     if not path.is_dir():
         return [path]
     try:
-        found = sorted(each for each in path.iterdir() if each.suffix == suffix and not each.is_dir())
+        found = sorted(each for each in path.iterdir() if each.suffix in suffixes and not each.is_dir())
     except OSError as error:
         raise _unreadable(name, error) from None
     if not found:
-        raise BadFile(name, [Problem(None, "", f"is a folder without a {suffix} file; name one that has some")])
+        say = f"is a folder without a {' or '.join(suffixes)} file; name one that has some"
+        raise BadFile(name, [Problem(None, "", say)])
     return found
 
 
