@@ -42,6 +42,22 @@ async def pause(ctx: Context, number: int, seconds: float = 0.05) -> dict[str, i
     return {"double": 2 * number}
 
 
+@task("block")
+async def block(ctx: Context, seconds: float) -> dict[str, float]:
+    """Holds the worker's event loop, as an async handler must not."""
+    record(ctx, "start")
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the fault
+    record(ctx, "end")
+    return {"blocked": seconds}
+
+
+@task("deadly")
+async def deadly(ctx: Context) -> None:
+    """Takes its worker down in its first step."""
+    record(ctx, "start")
+    os._exit(7)
+
+
 @task("thread")
 def thread(ctx: Context, number: int, seconds: float = 0.02) -> dict[str, int]:
     record(ctx, "start")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum
 from functools import lru_cache
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
@@ -62,6 +63,17 @@ class Registration:
 _FIELDS = frozenset(field.name for field in fields(Registration))
 
 
+class Stall(IntEnum):
+    """Why a worker that looks well is sent nothing: its event loop seems to be held. Ends with its next word."""
+
+    NONE = 0
+    """It is not stalled."""
+    LATE = 1
+    """It did not start an attempt in time."""
+    HELD = 2
+    """It has said so: a handler holds its event loop."""
+
+
 class Worker:
     """A worker and its ledger."""
 
@@ -85,6 +97,7 @@ class Worker:
         "rejected",
         "sent",
         "silence_key",
+        "stall",
         "stamp",
         "state",
         "stream",
@@ -107,6 +120,7 @@ class Worker:
         self.cpu = self.memory = self.gpus = 0  # held by attempts
         self.draining = False  # whether this session has said that it takes no more
         self.rejected: set[str] = set()  # task types handed back in this session
+        self.stall = Stall.NONE
         self.last_seen = 0  # from when silence counts: its last sign of life, or the start of this leader
         self.heard = False  # whether it has given this leader a sign of life
         self.cpu_usage = 0.0
@@ -119,7 +133,7 @@ class Worker:
 
     def room(self) -> int:
         """Returns how many more tasks may be sent now."""
-        if self.state != WorkerState.HEALTHY or self.stream is None:
+        if self.state != WorkerState.HEALTHY or self.stream is None or self.stall:
             return 0
         return min(self.registration.max_concurrency - len(self.attempts), self.credit_limit - self.sent)
 

@@ -253,6 +253,11 @@ class FakeWorker:
             self.held = {id: token for id, token in self.held.items() if token not in self.lost}
         return verdict
 
+    def speak_for(self, *ids: str) -> Standing:
+        """A thread says, while the event loop is held, that these attempts have started."""
+        started = [self.held[id] for id in ids]
+        return self.lab.handle(Heartbeat(self.id, self.epoch, [], started=started))
+
     def checkpoint(self, id: str, number: int, data: str) -> None:
         """Reports a checkpoint."""
         self.frame(progress=[Progress(id, self.held[id], checkpoint=data, checkpoint_number=number)])

@@ -275,6 +275,10 @@ class Script(Lab):
             return
         self.tell(fake.beat(*[self.ids[name] for name in names]))
 
+    def do_held(self, worker: str, *names: str) -> None:
+        """A thread of a worker whose event loop is held says what has started all the same."""
+        self.tell(self._worker(worker).speak_for(*[self.ids[name] for name in names]))
+
     def do_drop_stream(self, worker: str) -> None:
         """The stream breaks."""
         self._worker(worker).drop_stream()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from enginekit import Lab, acks
+from collections.abc import Callable
 
+import pytest
+from enginekit import FakeWorker, Lab, acks, retrying
+
+from taskyard_core.engine import Standing
 from taskyard_core.engine.effects import STALE_ATTEMPT
 from taskyard_core.engine.events import Result
 from taskyard_core.records import TaskState
@@ -117,3 +121,120 @@ def test_an_exclusive_attempt_is_over_when_a_newer_session_does_not_hold_it() ->
     worker.connect()
     lab.settle()
     assert lab.state(id) == S.PENDING
+
+
+# --- a worker that does not take up what it is sent ------------------------------------------------
+
+
+def test_a_worker_that_did_not_start_a_task_in_time_is_sent_nothing_until_it_is_heard() -> None:
+    lab = Lab()
+    worker = lab.worker("stuck", slots=10)
+    late = lab.add()
+    lab.wait(5_000)
+    waits = lab.add()
+    assert (lab.state(late), lab.state(waits)) == (S.QUEUED, S.QUEUED)
+    assert lab.why(waits) == ["WORKERS_UNHEALTHY"]
+    assert worker.received == 1
+    worker.beat()
+    lab.settle()
+    assert (lab.state(late), lab.state(waits)) == (S.ASSIGNED, S.ASSIGNED)
+
+
+def test_every_word_of_a_worker_lets_it_have_tasks_again() -> None:
+    words: list[Callable[[FakeWorker], object]] = [
+        lambda worker: worker.frame(),
+        lambda worker: worker.beat(),
+        lambda worker: worker.hello(),
+        lambda worker: worker.connect(),
+    ]
+    for word in words:
+        lab = Lab()
+        worker = lab.worker("stuck", slots=10)
+        lab.add()
+        lab.wait(5_000)
+        waits = lab.add()
+        assert lab.state(waits) == S.QUEUED
+        word(worker)
+        lab.settle()
+        assert lab.state(waits) == S.ASSIGNED
+
+
+@pytest.mark.parametrize("slots", [1, 3, 100])
+def test_no_task_fails_because_a_worker_is_stuck_while_another_is_idle(slots: int) -> None:
+    """The stuck worker is the less loaded one as soon as its attempts are fenced: it must not get them again."""
+    lab = Lab()
+    stuck, idle = lab.worker("stuck", slots=slots), lab.worker("idle", slots=2)
+    ids = [lab.add() for _ in range(12)]
+    for _ in range(40):
+        for id in list(idle.held):
+            idle.start(id)
+            idle.finish(id)
+        lab.settle()
+        idle.beat()
+        idle.frame()
+        lab.wait(1_000)
+    assert [lab.state(id) for id in ids] == [S.SUCCESS] * 12
+    assert max(lab.get(id).attempt for id in ids) <= 2, "each was sent to the stuck worker at most once"
+    assert stuck.received <= slots
+
+
+def test_a_thread_may_acknowledge_the_start_of_what_holds_the_loop() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=3)
+    blocker, behind = lab.add(), lab.add()
+    held = lab.engine.cluster.instances
+    lease = held[blocker].lease_until
+    lab.wait(1_000)
+    assert worker.speak_for(blocker) == Standing.GOOD
+    lab.settle()
+    assert (lab.state(blocker), lab.state(behind)) == (S.RUNNING, S.ASSIGNED)
+    assert held[blocker].lease_until == lease, "it lists no attempts, so it renews no lease"
+    later = lab.add()
+    assert lab.why(later) == ["WORKERS_UNHEALTHY"], "nothing is sent behind what holds the loop"
+    worker.speak_for(blocker)
+    assert lab.state(later) == S.QUEUED, "a thread's word does not prove that the loop goes on"
+    lab.wait(6_000)
+    worker.finish(blocker)
+    lab.settle()
+    assert (lab.state(blocker), lab.get(blocker).attempt) == (S.SUCCESS, 1)
+    assert (lab.state(behind), lab.state(later)) == (S.ASSIGNED, S.ASSIGNED)
+
+
+def test_what_waits_behind_a_held_loop_is_not_failed_by_it_however_often_that_happens() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=3)
+    innocent = [lab.add(), lab.add()]
+    for _ in range(8):
+        blocker = next((id for id in worker.held if id not in innocent), None) or lab.add(priority=1)
+        worker.speak_for(blocker)
+        lab.wait(6_000)
+        worker.finish(blocker)
+        lab.settle()
+    assert [lab.state(id) for id in innocent] == [S.ASSIGNED] * 2
+    assert [lab.get(id).requeues for id in innocent] == [0, 0]
+    kept = lab.tables.attempts[innocent[0], 1]
+    assert (kept["status"], kept["error_kind"]) == (11, "NEVER_STARTED")
+    assert "a handler of another task holds its event loop" in kept["error_message"]
+
+
+def test_a_held_worker_cannot_start_what_is_not_its_own() -> None:
+    lab = Lab()
+    one, other = lab.worker("w1", slots=1), lab.worker("w2", slots=1)
+    ids = [lab.add(), lab.add()]
+    other.held, one.held = one.held, other.held
+    one.speak_for(*one.held)
+    lab.settle()
+    assert [lab.state(id) for id in ids] == [S.ASSIGNED] * 2
+
+
+def test_a_handler_that_kills_its_worker_before_its_start_is_told_spends_no_retry_and_is_tried_five_times() -> None:
+    lab = Lab()
+    worker = lab.worker(slots=1)
+    id = lab.add(retry=retrying(attempts=1))
+    for tried in range(1, 6):
+        assert lab.get(id).attempt == tried
+        worker.held.clear()
+        worker.connect()
+        lab.settle()
+    assert (lab.state(id), lab.get(id).error_kind, lab.get(id).retries) == (S.FAILED, "NEVER_STARTED", 0)
+    assert lab.get(id).error_message.endswith("worker w1 came back without it")

@@ -70,6 +70,11 @@ def test_a_hello_names_what_the_worker_holds() -> None:
 
 def test_a_heartbeat_with_odd_figures_is_still_a_sign_of_life() -> None:
     given = pb.HeartbeatRequest(worker_id="w", session_epoch=5, attempt_tokens=["k"], cpu_usage=1.5, memory_mb=64)
-    assert read_heartbeat(given) == Heartbeat("w", 5, ["k"], 1.5, 64)
+    assert read_heartbeat(given) == Heartbeat("w", 5, ["k"], 1.5, 64, [])
     given.cpu_usage, given.memory_mb = float("nan"), -1
-    assert read_heartbeat(given) == Heartbeat("w", 5, ["k"], 0.0, 0)
+    assert read_heartbeat(given) == Heartbeat("w", 5, ["k"], 0.0, 0, [])
+
+
+def test_a_heartbeat_of_a_held_worker_says_what_was_started() -> None:
+    given = pb.HeartbeatRequest(worker_id="w", session_epoch=5, started_tokens=["s", "t"])
+    assert read_heartbeat(given) == Heartbeat("w", 5, [], 0.0, 0, ["s", "t"])

@@ -38,6 +38,7 @@ REGISTER_S = 10.0
 HEARTBEAT_S = 5.0
 DEREGISTER_S = 5.0
 LOGS_S = 10.0
+THREAD_HEARTBEAT_S = 2.0
 
 _DETAILS = "grpc-status-details-bin"
 _OPTIONS: list[tuple[str, int]] = [
@@ -67,7 +68,7 @@ class GrpcLink:
 
     def __init__(self, address: str, token: str, random: Random, certificates: bytes | None = None) -> None:
         self._random = random
-        self._metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._metadata = bearer(token)
         if certificates is None:
             self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         else:
@@ -110,6 +111,46 @@ class GrpcLink:
                     raise link_error(error) from error
 
         return await with_retries(method, once, timeout, self._random)
+
+
+class ThreadLink:
+    """Heartbeats for a thread that speaks while the event loop cannot. Its channel is made when it is first needed.
+
+    Args: as for GrpcLink.
+    """
+
+    def __init__(self, address: str, token: str, certificates: bytes | None = None) -> None:
+        self._address = address
+        self._metadata = bearer(token)
+        self._certificates = certificates
+        self._channel: grpc.Channel | None = None
+        self._closed = False
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Send a heartbeat; blocks the calling thread. Raises LinkError."""
+        if self._closed:
+            raise LinkError("CANCELLED", "", "the link is closed")
+        channel = self._channel = self._channel or self._open()
+        stub: Any = WorkerServiceStub(channel)
+        try:
+            answer: HeartbeatResponse = stub.Heartbeat(request, timeout=THREAD_HEARTBEAT_S, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise link_error(error) from error
+        except ValueError as error:  # gRPC's word for a channel that was closed meanwhile
+            raise LinkError("CANCELLED", "", str(error)) from error
+        return answer
+
+    def close(self) -> None:
+        """Close the channel, and end a call that waits. From any thread."""
+        self._closed = True
+        if self._channel is not None:
+            self._channel.close()
+
+    def _open(self) -> grpc.Channel:
+        if self._certificates is None:
+            return grpc.insecure_channel(self._address, options=_OPTIONS)
+        credentials = grpc.ssl_channel_credentials(self._certificates)
+        return grpc.secure_channel(self._address, credentials, options=_OPTIONS)
 
 
 class GrpcStream:
@@ -161,8 +202,13 @@ class GrpcStream:
         self._call.cancel()
 
 
-def link_error(error: AioRpcError) -> LinkError:
-    """Turn gRPC's error into ours."""
+def bearer(token: str) -> Metadata:
+    """Return the metadata that every call carries."""
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def link_error(error: Any) -> LinkError:
+    """Turn gRPC's error into ours: an AioRpcError, or the error of a call that blocks."""
     reason, retry_after = "", None
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):

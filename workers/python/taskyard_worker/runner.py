@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Protocol
 
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.confirmation import Doubt
 from taskyard_worker.loops import end
 from taskyard_worker.outcome import STOPPED, Outcome, cancelled_itself, failed, succeeded
 from taskyard_worker.registry import Mode
@@ -51,6 +52,10 @@ class Isolation(Protocol):
 class RunnerEvents(Protocol):
     """What the runner tells."""
 
+    def attempts_doubtful(self, attempts: Sequence[Attempt]) -> None:
+        """The event loop was held, and these were not entered; they are no longer the runner's."""
+        ...
+
     def attempt_suspended(self, attempt: Attempt) -> None:
         """The attempt has started and did not end at once."""
         ...
@@ -80,6 +85,7 @@ class Runner:
         threads: Runs `def` handlers.
         isolation: Runs isolated handlers; None when this worker cannot.
         broken: Called with an error of the runner itself, which must stop the worker.
+        doubt: While it stands, nothing is entered: what is ready is given back.
     """
 
     def __init__(
@@ -89,7 +95,9 @@ class Runner:
         threads: Threads,
         isolation: Isolation | None,
         broken: Callable[[BaseException], None],
+        doubt: Doubt,
     ) -> None:
+        self._doubt = doubt
         self._loop = loop
         self._events = events
         self._threads = threads
@@ -133,10 +141,18 @@ class Runner:
                 self._events.attempt_suspended(lane.attempt)
         self._width = min(self._width * 2, MAX_NEW_LANES) if suspended == len(self._new) else max(1, suspended)
         self._new.clear()
-        if self._ready:
+        if self._ready and self._doubt.stands:
+            self._give_back()
+        elif self._ready:
             self._open_lanes()
         else:
             self._driving = False
+
+    def _give_back(self) -> None:
+        self._driving = False
+        doubtful = list(self._ready)
+        self._ready.clear()
+        self._events.attempts_doubtful(doubtful)
 
     def _lane_done(self, task: asyncio.Task[None]) -> None:
         del self._lanes[task]
@@ -144,12 +160,13 @@ class Runner:
             self._broken(error)
 
     async def _run_lane(self, lane: Lane) -> None:
-        """Run attempts until one of them leaves a trace in the task, or none is ready, or the slice is over."""
+        """Run attempts until one leaves a trace in the task, or none is ready, or slice or certainty are over."""
         ready, clock, ended, task = self._ready, self._loop.time, self._events.attempt_ended, lane.task
+        doubt = self._doubt
         clean = copy_context()
         began = clock()
         slice_end = began + SLICE_S
-        while ready:
+        while ready and not doubt.stands:
             attempt = lane.attempt = ready.popleft()
             attempt.lane = task
             outcome = await self._run(attempt)

@@ -7,7 +7,7 @@ is said is `work`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -137,6 +137,11 @@ class Session:
         return self._stream is not None
 
     @property
+    def registered(self) -> bool:
+        """Whether there is a session. From any thread."""
+        return self._registered.is_set()
+
+    @property
     def sending_overdue(self) -> bool:
         """Whether something waits that the sending loop should have taken up."""
         return self._stream is not None and self._wake.is_set()
@@ -146,7 +151,7 @@ class Session:
         self._log_wake.set()
 
     def beat_now(self) -> None:
-        """Send a heartbeat at once: an attempt waits for its lease to be confirmed."""
+        """Send a heartbeat at once: an attempt waits for its answer, or the event loop was held."""
         self._beat_now.set()
 
     async def reopen(self) -> None:
@@ -276,6 +281,20 @@ class Session:
 
     # --- heartbeats ------------------------------------------------------------------------------
 
+    def heartbeat(self, held: Sequence[str] = (), started: Sequence[str] = ()) -> HeartbeatRequest:
+        """Return a heartbeat: of what is held, or of what a held worker has started. From any thread."""
+        cpu_usage, memory_mb = self._load()
+        return HeartbeatRequest(
+            worker_id=self._identity.worker_id,
+            active_tasks=self._work.active,
+            cpu_usage=cpu_usage,
+            memory_mb=memory_mb,
+            timestamp=self._wall(),
+            session_epoch=self._epoch,
+            attempt_tokens=held,
+            started_tokens=started,
+        )
+
     async def keep_alive(self) -> None:
         """Send heartbeats: the first after half the interval.
 
@@ -298,16 +317,7 @@ class Session:
 
     async def _beat(self) -> None:
         since, tokens = self._work.loop.time(), list(self._work.held_tokens())
-        cpu_usage, memory_mb = self._load()
-        request = HeartbeatRequest(
-            worker_id=self._identity.worker_id,
-            active_tasks=self._work.active,
-            cpu_usage=cpu_usage,
-            memory_mb=memory_mb,
-            timestamp=self._wall(),
-            session_epoch=self._epoch,
-            attempt_tokens=tokens,
-        )
+        request = self.heartbeat(tokens)
         try:
             async with asyncio.timeout(HEARTBEAT_LIMIT_S):
                 response = await self._link.heartbeat(request)

@@ -24,13 +24,14 @@ from taskyard.v1.workers_pb2 import (
     TaskAssignment,
 )
 from taskyard_worker.attempts import Attempt, Stop, StopCause
+from taskyard_worker.confirmation import Confirmations, Doubt
 from taskyard_worker.credits import Credits
 from taskyard_worker.exclusive import Exclusives
 from taskyard_worker.keys import KeyMemory
 from taskyard_worker.logbook import LogBook
 from taskyard_worker.metrics import WorkerMetrics
 from taskyard_worker.outbox import Outbox
-from taskyard_worker.outcome import Outcome, unknown_type
+from taskyard_worker.outcome import STOPPED, Outcome, unknown_type
 from taskyard_worker.registry import Handler, TaskRegistry
 from taskyard_worker.results import KeptResults
 from taskyard_worker.runner import Isolation, Runner, Threads
@@ -60,8 +61,11 @@ class Work:
         metrics: Counts the attempts.
         places: Where handlers run that are not on the event loop.
         wake: Called when there is something to send.
-        beat_now: Called when an attempt waits for its lease to be confirmed by a heartbeat.
+        beat_now: Called when an attempt waits for a heartbeat's answer.
         broken: Called with an error that must stop the worker.
+
+    Attributes:
+        doubt: Marked while the event loop is held.
     """
 
     def __init__(
@@ -93,9 +97,11 @@ class Work:
         self._metrics = metrics
         self._wake = wake
         self._outbox = Outbox(wake)
-        self._runner = Runner(self.loop, self, places.threads, places.isolation, broken)
+        self.doubt = Doubt()
+        self._runner = Runner(self.loop, self, places.threads, places.isolation, broken, self.doubt)
+        self._confirmations = Confirmations(self.doubt, self._start_confirmed, beat_now)
         self._stopper = Stopper(self.loop, Attempt.cannot_be_stopped)
-        self._exclusives = Exclusives(self.loop, places.isolation, self._start, beat_now)
+        self._exclusives = Exclusives(self.loop, places.isolation)
         self._running: dict[str, Attempt] = {}
         self._stream = 0
         self._draining_sent = False
@@ -121,20 +127,29 @@ class Work:
         yield from self._running
         yield from self._results.tokens()
 
-    def renewed(self, tokens: Iterable[str], since: float, lost: Sequence[str] = ()) -> None:
+    def entered_tokens(self) -> list[str]:
+        """Return the tokens of what was entered and may not have been acknowledged, ended or not. From any thread."""
+        running = list(self._running.values())  # at once: the loop may go on meanwhile
+        return [attempt.token for attempt in running if attempt.lane is not None] + list(self._results.tokens())
+
+    def renewed(self, tokens: Sequence[str], since: float, lost: Sequence[str] = ()) -> None:
         """Note that a heartbeat sent at `since` (loop time) with these tokens was answered: their leases run anew.
 
         But for those that the answer calls lost: they are no attempts of this worker any more, and what runs under them
-        stops. An exclusive attempt starts only now: how long its assignment was on the way, nobody knows.
+        stops. What waited for this answer starts.
         """
         for token in lost:
             attempt = self._running.get(token)
             if attempt is not None:
                 self._stop(attempt, order_to_stop(StopCause.FENCED))
         self._exclusives.renew(tokens, since, frozenset(lost))
+        self._confirmations.answered(tokens, since)
 
-    def _start(self, attempt: Attempt) -> None:
-        self._runner.dispatch((attempt,))
+    def _start_confirmed(self, attempts: Sequence[Attempt]) -> None:
+        """Start what has waited, acknowledged before it is entered: it may be late, and hold the loop in its turn."""
+        first = attempts[0]  # of those behind it nobody knows when they are entered
+        self._outbox.started(first.token, first.task_id)
+        self._runner.dispatch(attempts)
 
     # --- frames in -------------------------------------------------------------------------------
 
@@ -173,7 +188,10 @@ class Work:
             starting.append(attempt)
         if starting:
             self.idle.clear()
-            self._runner.dispatch(starting)
+            if self.doubt.lingers:
+                self._confirmations.hold(starting)
+            else:
+                self._runner.dispatch(starting)
 
     def _seen_again(self, token: str) -> None:
         """Count an assignment that is held already when it is the first of its kind on this stream."""
@@ -197,7 +215,8 @@ class Work:
             return
         attempt = self._running[token] = Attempt(assignment, token, killable, self, self._stream)
         self.idle.clear()
-        self._exclusives.hold(attempt)
+        self._exclusives.take(attempt)
+        self._confirmations.hold((attempt,))
 
     def _hand_back(self, assignment: TaskAssignment, token: str) -> None:
         """Answer an assignment that this worker cannot take."""
@@ -228,7 +247,8 @@ class Work:
 
     def _stop(self, attempt: Attempt, order: Stop) -> None:
         self._stopper.stop(attempt, order)
-        self._exclusives.release(attempt)
+        if self._confirmations.release(attempt):
+            self.attempt_ended(attempt, STOPPED, 0.0)
 
     def _checkpoint_acknowledged(self, ack: CheckpointAck) -> None:
         attempt = self._running.get(ack.attempt_token)
@@ -309,6 +329,13 @@ class Work:
         self._results.close()
 
     # --- what attempts and the runner tell -------------------------------------------------------
+
+    def attempts_doubtful(self, attempts: Sequence[Attempt]) -> None:
+        """Ask whether attempts that were not entered, because the loop was held, are still this worker's."""
+        self._confirmations.hold(attempt for attempt in attempts if attempt.stop is None)
+        for attempt in attempts:
+            if attempt.stop is not None:
+                self.attempt_ended(attempt, STOPPED, 0.0)
 
     def attempt_suspended(self, attempt: Attempt) -> None:
         """Acknowledge the start of an attempt that takes its time, and watch its run timeout."""

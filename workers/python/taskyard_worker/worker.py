@@ -20,7 +20,7 @@ import psutil
 from taskyard_worker.builtins import builtin_handlers, offered
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError
-from taskyard_worker.grpc_link import GrpcLink
+from taskyard_worker.grpc_link import GrpcLink, ThreadLink
 from taskyard_worker.identity import Home, take_home
 from taskyard_worker.isolation import ProcessIsolation
 from taskyard_worker.keys import FileKeys
@@ -32,6 +32,7 @@ from taskyard_worker.runtime import Runtime, Storage
 from taskyard_worker.session import Identity, Load
 from taskyard_worker.settings import SettingsError, WorkerSettings
 from taskyard_worker.spool import FileSpool
+from taskyard_worker.stand_in import StandIn
 from taskyard_worker.supervision import Supervision
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.watchdog import LoopGuard
@@ -117,14 +118,11 @@ class Worker:
         storage = open_storage(home, log)
         threads = ThreadPool(settings.concurrency)
         stack.callback(threads.close)
-        guard = LoopGuard(log)
-        guard.start()
-        stack.callback(guard.close)
         metrics = WorkerMetrics()
         port = await self._serve_http(metrics, stack)
-        link = open_link(settings, random)
+        link, thread_link = open_links(settings, random)
         stack.push_async_callback(link.close)
-        return Runtime(
+        runtime = Runtime(
             link=link,
             identity=identity(settings, home, port, registry),
             registry=registry,
@@ -138,6 +136,11 @@ class Worker:
             metrics=metrics,
             load=measure_load(),
         )
+        guard = LoopGuard(log, StandIn(runtime.work, runtime.session, thread_link, log))
+        guard.start()
+        stack.callback(guard.close)
+        stack.callback(thread_link.close)  # first: it ends a call that the guard waits for
+        return runtime
 
     async def _serve_http(self, metrics: WorkerMetrics, stack: AsyncExitStack) -> int:
         """Serve the endpoints; return the port. The default port gives way to a free one when it is taken."""
@@ -178,8 +181,8 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
     )
 
 
-def open_link(settings: WorkerSettings, random: Random) -> GrpcLink:
-    """Return the way to the scheduler. Raises SettingsError."""
+def open_links(settings: WorkerSettings, random: Random) -> tuple[GrpcLink, ThreadLink]:
+    """Return the way to the scheduler, and the one for a thread that needs no event loop. Raises SettingsError."""
     certificates = None
     if settings.ca is not None:
         from taskyard_client.certificates import BadCertificates, read_certificates  # here, since few workers need it
@@ -188,7 +191,8 @@ def open_link(settings: WorkerSettings, random: Random) -> GrpcLink:
             certificates = read_certificates(settings.ca)
         except BadCertificates as error:
             raise SettingsError(f"TASKYARD_CA is {settings.ca}, a file that {error}") from error
-    return GrpcLink(settings.address, settings.token.get_secret_value(), random, certificates)
+    address, token = settings.address, settings.token.get_secret_value()
+    return GrpcLink(address, token, random, certificates), ThreadLink(address, token, certificates)
 
 
 def open_storage(home: Home, log: Logger) -> Storage:

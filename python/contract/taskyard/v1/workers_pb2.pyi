@@ -188,6 +188,7 @@ class HeartbeatRequest(_message.Message):
     TIMESTAMP_FIELD_NUMBER: _builtins.int
     SESSION_EPOCH_FIELD_NUMBER: _builtins.int
     ATTEMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    STARTED_TOKENS_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """As registered."""
     active_tasks: _builtins.int
@@ -202,7 +203,17 @@ class HeartbeatRequest(_message.Message):
     """The session, as answered by Register."""
     @_builtins.property
     def attempt_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tokens of every attempt that the worker holds: running, or ended with a result not yet acknowledged."""
+        """Tokens of every attempt that the worker holds: running, or ended with a result not yet acknowledged. Their leases are
+        renewed; those of attempts that are not listed are not.
+        """
+
+    @_builtins.property
+    def started_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Set by a worker that can send no frames just now, because a handler holds its event loop: tokens of attempts whose
+        handler was entered, each as good as a start acknowledgement. Such a worker is sent no task before it is heard again,
+        by a frame or by a heartbeat that leaves this field empty. Attempts that it has not entered by their start timeout go
+        back to the queue uncounted, since something else kept them from starting.
+        """
 
     def __init__(
         self,
@@ -214,10 +225,11 @@ class HeartbeatRequest(_message.Message):
         timestamp: _builtins.int = ...,
         session_epoch: _builtins.int = ...,
         attempt_tokens: _abc.Iterable[_builtins.str] | None = ...,
+        started_tokens: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "attempt_tokens", b"attempt_tokens", "cpu_usage", b"cpu_usage", "memory_mb", b"memory_mb", "session_epoch", b"session_epoch", "timestamp", b"timestamp", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "attempt_tokens", b"attempt_tokens", "cpu_usage", b"cpu_usage", "memory_mb", b"memory_mb", "session_epoch", b"session_epoch", "started_tokens", b"started_tokens", "timestamp", b"timestamp", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -191,13 +191,17 @@ class WorkerFrame:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A sign of life with the tokens of all attempts that the worker holds. Answered at once, by its Standing."""
+    """A sign of life with the tokens of all attempts that the worker holds. Answered at once, by its Standing.
+
+    `started`: tokens of attempts whose handler was entered, of a worker that can send no frames just now.
+    """
 
     worker_id: str
     epoch: int
     tokens: Sequence[str]
     cpu_usage: float = 0.0
     memory_mb: int = 0
+    started: Sequence[str] = ()
 
 
 @dataclass(slots=True)

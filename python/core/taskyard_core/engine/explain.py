@@ -8,7 +8,7 @@ from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import NewTask
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
-from taskyard_core.fleet import Worker, parse_selector
+from taskyard_core.fleet import Stall, Worker, parse_selector
 from taskyard_core.ready import ReadyQueue
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, Instance, Policy, RunState
 from taskyard_core.spans import span
@@ -66,9 +66,10 @@ def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
         message = f"it is exclusive and may still be alive on {instance.worker_id}: its lease ends in {span(left)}"
         reasons.append(WaitReason("LEASE_PENDING", message, {**facts, "wait_ms": str(left)}))
     elif instance.state == ASSIGNED:
-        reasons.append(
-            WaitReason("START_PENDING", f"sent to worker {instance.worker_id}, which has not started it yet", facts)
-        )
+        message = f"sent to worker {instance.worker_id}, which has not started it yet"
+        if worker is not None and worker.stall == Stall.HELD:
+            message += ": a handler of another task holds its event loop"
+        reasons.append(WaitReason("START_PENDING", message, facts))
     else:
         spent = span(c.now - (instance.started_at or c.now))
         reasons.append(WaitReason("RUNNING", f"runs on worker {instance.worker_id} for {spent}", facts))
@@ -152,7 +153,8 @@ def _who_matches(c: Cluster, instance: Instance) -> tuple[list[Worker], WaitReas
 
 
 def _healthy(workers: list[Worker], instance: Instance) -> list[Worker]:
-    return [w for w in workers if w.state == WorkerState.HEALTHY and instance.task_type not in w.rejected]
+    well = (w for w in workers if w.state == WorkerState.HEALTHY and not w.stall)
+    return [w for w in well if instance.task_type not in w.rejected]
 
 
 def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: list[Worker]) -> list[WaitReason]:
@@ -183,8 +185,13 @@ def _why_not_taken(c: Cluster, queue: ReadyQueue, instance: Instance, workers: l
 
 
 def _standing(worker: Worker, task_type: str) -> str:
-    refuses = worker.state == WorkerState.HEALTHY and task_type in worker.rejected
-    return "handed the type back as unknown" if refuses else worker.state.name
+    if worker.state != WorkerState.HEALTHY:
+        return worker.state.name
+    if worker.stall == Stall.HELD:
+        return "a handler holds its event loop: it is sent nothing until it is heard again"
+    if worker.stall == Stall.LATE:
+        return "did not start a task in time: it is sent nothing until it is heard again"
+    return "handed the type back as unknown"
 
 
 def _place(queue: ReadyQueue, instance: Instance) -> WaitReason:

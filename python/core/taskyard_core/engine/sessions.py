@@ -15,7 +15,7 @@ from taskyard_core.engine.events import (
     RegisterAnswer,
     WorkerFrame,
 )
-from taskyard_core.fleet import Worker
+from taskyard_core.fleet import Stall, Worker
 from taskyard_core.records import ASSIGNED, CANCELLING, IN_FLIGHT, Instance, drop_key
 from taskyard_core.transitions import WorkerState
 
@@ -160,14 +160,20 @@ def _take_results(c: Cluster, worker: Worker, event: WorkerFrame) -> None:
 
 
 def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
-    """A sign of life: renews the leases of the attempts listed."""
+    """A sign of life: renews the leases of the attempts listed.
+
+    One that lists what was started is of a worker whose event loop is held: a thread of it speaks.
+    """
     verdict = standing(c, event.worker_id, event.epoch)
     if verdict not in (Standing.GOOD, Standing.NO_STREAM):
         return verdict
     worker = c.fleet.workers[event.worker_id]
     worker.cpu_usage = event.cpu_usage
     worker.memory_mb = event.memory_mb
-    heard(c, worker)
+    if event.started:
+        _held(c, worker, frozenset(event.started))
+    else:
+        heard(c, worker)
     tokens = set(event.tokens)
     until = c.now + c.limits.lease_ms
     for instance in worker.attempts.values():
@@ -176,6 +182,20 @@ def heartbeat(c: Cluster, event: Heartbeat) -> Standing:
             if instance.fencing:
                 c.order_stop(instance, "fenced")
     return verdict
+
+
+def _held(c: Cluster, worker: Worker, started: frozenset[str]) -> None:
+    """The worker's event loop is held: it is sent nothing, and what it lists has started all the same."""
+    stall(c, worker, Stall.HELD)
+    for instance in list(worker.attempts.values()):
+        if instance.token in started:
+            attempts.start(c, worker, instance.id, instance.token)
+
+
+def stall(c: Cluster, worker: Worker, why: Stall) -> None:
+    """Sends the worker nothing more until it is heard: what waits goes to others, and is not failed by this one."""
+    worker.stall = max(worker.stall, why)
+    c.fleet.touch(worker)
 
 
 def lapsed(c: Cluster, instance: Instance) -> bool:
@@ -197,6 +217,9 @@ def lost_tokens(c: Cluster, worker_id: str, tokens: Iterable[str]) -> list[str]:
 def heard(c: Cluster, worker: Worker) -> None:
     """Notes a sign of life, which makes a worker with a stream well again."""
     worker.heard = True
+    if worker.stall:
+        worker.stall = Stall.NONE
+        c.freed(worker)
     count_silence(c, worker)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from taskyard_core.engine import attempts, runs, sessions
 from taskyard_core.engine.cluster import RUN, Cluster, may_expire
 from taskyard_core.engine.effects import Batch
-from taskyard_core.fleet import LEASE, SILENCE
+from taskyard_core.fleet import LEASE, SILENCE, Stall
 from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
+from taskyard_core.retry import FailureKind
 from taskyard_core.spans import span
 
 
@@ -61,14 +62,23 @@ def _expired(c: Cluster, instance: Instance) -> bool:
 
 
 def _start_due(c: Cluster, instance: Instance) -> None:
-    """The start was not acknowledged. An exclusive attempt is waited for until it cannot be alive any more."""
+    """The start was not acknowledged. An exclusive attempt is waited for until it cannot be alive any more.
+
+    Whatever holds up its worker would hold up the next task, too, so that one is sent nothing until it is heard.
+    """
     if instance.revision > c.committed:
         c.timers.arm(instance.id, c.now + instance.policy.start_ms)  # it has not left yet, so nobody is late
         return
+    worker = c.fleet.workers[instance.worker_id]
+    sessions.stall(c, worker, Stall.LATE)
     c.order_stop(instance, "fenced")
     why = f"worker {instance.worker_id} did not start it within {span(instance.policy.start_ms)}"
     if instance.policy.exclusive and c.now < instance.lease_until:
         instance.fencing = True
+        return
+    if worker.stall == Stall.HELD:
+        kept = f"{why}: a handler of another task holds its event loop"
+        attempts.requeue(c, instance, FailureKind.NEVER_STARTED.value, kept)  # not this one's fault, so not counted
         return
     attempts.never_started(c, instance, why)
 

@@ -72,6 +72,7 @@ def read_heartbeat(request: pb.HeartbeatRequest) -> Heartbeat:
         list(request.attempt_tokens),
         usage if math.isfinite(usage) and usage > 0 else 0.0,
         max(0, request.memory_mb),
+        list(request.started_tokens),
     )
 
 
