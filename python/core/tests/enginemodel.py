@@ -87,6 +87,9 @@ class Model:
     def note_sealed(self, batch: Batch) -> None:
         """A batch is closed; the orders in it leave with its commit."""
         self.ordered |= _orders(batch)
+        for going in batch.frames.values():
+            stuck = going.worker_id in self.lab.silent
+            assert not (going.assignments and stuck), f"{going.worker_id} is sent more of what it does not take up"
 
     def note_refused(self, name: str, row: dict[str, Any]) -> None:
         """A row is about to be refused; a step whose text is left out already will not be stored."""
@@ -253,9 +256,16 @@ class Model:
                 assert due <= c.now + c.limits.silence_ms, f"{worker}: nobody would notice its silence"
 
     def leases_have_ended(self) -> None:
-        """Asks, after time was told, whether every lease that is over has had its consequence."""
+        """Asks, after time was told, whether every lease that is over has had its consequence.
+
+        One that a worker's word found over has it in the next millisecond.
+        """
         c = self.lab.engine.cluster
-        over = [i for i in self._instances() if i.phase == IN_FLIGHT and i.lease_until < c.now]
+        over = [
+            i
+            for i in self._instances()
+            if i.phase == IN_FLIGHT and i.lease_until < c.now and c.timers.deadline("l:" + i.worker_id) != c.now + 1
+        ]
         assert not over, f"the leases of {over} are over"
 
     def what_waits_can_say_why(self) -> None:

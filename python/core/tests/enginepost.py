@@ -12,12 +12,13 @@ from typing import Any
 from enginekit import FakeWorker, Lab
 
 from taskyard_core.engine import Batch, Engine, Standing
-from taskyard_core.engine.events import Hello, Known, StreamClosed, WorkerFrame
+from taskyard_core.engine.events import Heartbeat, Hello, Known, Register, StreamClosed, WorkerFrame
 from taskyard_core.fleet import Registration
 from taskyard_core.ready import HEAD_LIMIT
-from taskyard_core.records import Phase, RunState, TaskState
+from taskyard_core.records import ASSIGNED, Phase, RunState, TaskState
 from taskyard_core.transitions import WorkerState
 
+WORDS = (Register, Hello, WorkerFrame, Heartbeat)
 MACHINES = {"instance": TaskState, "run": RunState, "worker": WorkerState}
 
 
@@ -38,6 +39,7 @@ class PostedWorker(FakeWorker):
         self.post = lab
         self.inbox: list[tuple[object, Any]] = []
         self.leases: dict[str, int] = {}  # until when an exclusive attempt may run, by token
+        self.stuck = False  # its event loop is held: it reads nothing
 
     def deliver(self, stream: object, going: Any) -> None:
         """The scheduler sends a frame."""
@@ -90,12 +92,42 @@ class PostLab(Lab):
         self.mail: dict[object, list[Any]] = {}
         self.posting = True
         self.seen: Counter[str] = Counter() if seen is None else seen
+        self.silent: set[str] = set()
         super().__init__()
 
     def _engine(self, term: int) -> Engine:
         engine = super()._engine(term)
         engine.cluster.observe = self._observe
+        self.silent.clear()  # another leader knows nothing of it
+        self._listen(engine)
         return engine
+
+    def _listen(self, engine: Engine) -> None:
+        """Notes which workers did not take up what they were sent, and were not heard since."""
+        handle, tick = engine.handle, engine.tick
+
+        def listening(event: Any, now_ms: int) -> Standing:
+            verdict = handle(event, now_ms)
+            if getattr(event, "started", ()) and isinstance(event, Heartbeat):
+                self._fell_silent(event.worker_id, "held")
+            elif isinstance(event, WORDS) and verdict in (Standing.GOOD, Standing.NO_STREAM):
+                self.silent.discard(event.worker_id)
+            return verdict
+
+        def ticking(now_ms: int) -> None:
+            sent = [(i, i.worker_id) for i in engine.cluster.instances.values() if i.state == ASSIGNED]
+            waited = {i.id for i, _ in sent if i.fencing}
+            tick(now_ms)
+            for instance, worker_id in sent:
+                given_up = "did not start it within" in instance.error_message
+                if given_up or (instance.fencing and instance.id not in waited):
+                    self._fell_silent(worker_id, "late")
+
+        engine.handle, engine.tick = listening, ticking  # type: ignore[method-assign]
+
+    def _fell_silent(self, worker_id: str, why: str) -> None:
+        self.silent.add(worker_id)
+        self.seen[f"worker sent nothing: {why}"] += 1
 
     def _observe(self, machine: str, before: int, to: int) -> None:
         names = MACHINES[machine]
@@ -137,7 +169,7 @@ class PostLab(Lab):
 
     def read_all(self) -> bool:
         """Has workers read all frames and give the credits that they then have. Returns whether there were any."""
-        waiting = [worker for worker in self.workers.values() if worker.inbox]
+        waiting = [worker for worker in self.workers.values() if worker.inbox and not worker.stuck]
         for worker in waiting:
             while worker.inbox:
                 worker.read()

@@ -446,6 +446,21 @@ class EngineMachine(RuleBasedStateMachine):
         self._arrive()
         self._live(beats, lambda: [worker for worker in self.lab.connected() if worker is not silent])
 
+    @precondition(lambda self: self.lab.held())
+    @rule(pick=picks, beats=st.integers(1, 3), says=st.booleans(), more=st.booleans())
+    def hold_loop(self, pick: int, beats: int, says: bool, more: bool) -> None:
+        """A handler holds the event loop of a worker, of which a thread may say so; the others live meanwhile."""
+        held = self.lab.held()
+        stuck, id = held[pick % len(held)]
+        stuck.stuck = True
+        if says and stuck.may_run(id):
+            stuck.speak_for(id)
+        if more:
+            self._submit(TASKS[pick % len(TASKS)], 2)
+        self._live(beats, lambda: [worker for worker in self.lab.connected() if worker is not stuck])
+        stuck.stuck = False
+        self._arrive()
+
     def _live(self, beats: int, living: Callable[[], list[PostedWorker]]) -> None:
         for _ in range(beats):
             self._tick(BEAT_MS)
@@ -618,6 +633,8 @@ HAPPENS = (
     "told to stop: timeout",
     "told to stop: fenced",
     "exclusive attempt awaited",
+    "worker sent nothing: late",
+    "worker sent nothing: held",
     "refilled from SQL",
     "take-over with attempts in flight",
     "take-over with a retry that waits",
