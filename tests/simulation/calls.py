@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -419,3 +420,9 @@ def identified(process: Process, identity: Identity) -> contextvars.Context:
     context = process.context.copy()
     context.run(CURRENT.set, identity)
     return context
+
+
+async def ignore_failure(call: Coroutine[Any, Any, bytes]) -> None:
+    """Makes a call of which nobody wants to know whether it got through."""
+    with suppress(RpcError):
+        await call

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from simulation.calls import RpcError
+from simulation.calls import ignore_failure
 from simulation.hosts import TENANT, ClientHost, Host, World
 from simulation.transports import WORKER_SERVICE
 from taskyard.v1 import workers_pb2
@@ -38,6 +36,7 @@ class Plan:
             "client killed": lambda: self.kill(self.rng.choice(self.clients), self.between(0.1, 5.0)),
             "leader paused": self.pause_leader,
             "worker paused": lambda: self.pause(self.rng.choice(self.world.workers), self.between(0.5, 25.0)),
+            "event loop held": lambda: self.rng.choice(self.world.workers).hold_loop(self.between(1.5, 15.0)),
             "client paused": lambda: self.pause(self.rng.choice(self.clients), self.between(0.5, 10.0)),
             "worker id taken by another": self.impersonate,
             "partition": self.partition,
@@ -232,12 +231,6 @@ class Plan:
 def kinds() -> list[str]:
     """Returns the names of all kinds of fault."""
     return list(Plan.acts(Plan(None, [], random.Random(0))))  # type: ignore[arg-type]  # nothing is done to it
-
-
-async def ignore_failure(call: Coroutine[Any, Any, bytes]) -> None:
-    """Makes a call of which nobody wants to know whether it got through."""
-    with suppress(RpcError):
-        await call
 
 
 def heal(world: World, clients: list[ClientHost]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import message_factory
 from prometheus_client import CollectorRegistry
 
-from simulation.calls import Fabric, Route
+from simulation.calls import Fabric, Route, ignore_failure
 from simulation.election import Seat, SeatElection
 from simulation.handlers import Machine, SimThreads, make_registry
 from simulation.history import History
@@ -20,8 +20,8 @@ from simulation.ledger import Offer
 from simulation.loop import Process, VirtualLoop, where_raised
 from simulation.network import Network
 from simulation.stores import SimStore, Weather
+from simulation.transports import WORKER_SERVICE, SimLink
 from simulation.transports import Route as Way
-from simulation.transports import SimLink
 from taskyard.v1 import fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_core.engine import Limits
 from taskyard_scheduler.logs.memory import MemoryLogStore
@@ -35,10 +35,12 @@ from taskyard_service.identity import Identity as Caller
 from taskyard_service.identity import Role
 from taskyard_service.metrics import Metrics
 from taskyard_worker.errors import NotAccepted, SessionSuperseded, Unauthenticated
+from taskyard_worker.grpc_link import THREAD_HEARTBEAT_S
 from taskyard_worker.keys import MemoryKeys
 from taskyard_worker.runtime import Runtime, Storage
 from taskyard_worker.session import Identity
 from taskyard_worker.spool import MemorySpool
+from taskyard_worker.watchdog import NOTICE_S
 from taskyard_worker.work import Places
 
 TENANT = "t"
@@ -313,6 +315,35 @@ class WorkerHost(Host):
         """Tells the worker to stop in good order, as SIGTERM does."""
         if self.up and self.process is not None and self.runtime is not None:
             self.world.loop.call_soon(self.runtime.drain, context=self.process.context)
+
+    def hold_loop(self, seconds: float) -> None:
+        """A handler holds the event loop: nothing more is done, but a thread says what has started."""
+        world, process, runtime = self.world, self.process, self.runtime
+        if process is None or runtime is None or process.paused:
+            return
+        self.pause()
+        runtime.work.doubt.mark(world.loop.now)
+        for after, what in ((NOTICE_S, self._speak), (seconds, self._let_go)):
+            world.loop.call_later(after, what, process, runtime, context=world.loop.world.context)
+
+    def _speak(self, process: Process, runtime: Runtime) -> None:
+        """The guard of the loop speaks for it."""
+        started, leader = sorted(runtime.work.entered_tokens()), self.world.leader()
+        if not (process.alive and process.paused and runtime.session.registered and started and leader is not None):
+            return
+        self.world.trace.facts["held workers spoken for"] += 1
+        guard = self.world.loop.spawn(f"{self.name}'s guard")
+        self.world.network.attach(guard.name, guard)
+        request = runtime.session.heartbeat(started=started)
+        caller, path = Caller(self.name, TENANT, Role.WORKER), WORKER_SERVICE + "Heartbeat"
+        call = self.world.fabric.unary((guard.name, leader.name), path, caller, request, THREAD_HEARTBEAT_S, guard)
+        self.world.loop.start(guard, ignore_failure(call), guard.name)
+
+    def _let_go(self, process: Process, runtime: Runtime) -> None:
+        if process.alive and process.paused:
+            runtime.work.doubt.mark(self.world.loop.now)
+            self.world.loop.resume(process)
+            self.world.loop.call_soon(runtime.session.beat_now, context=process.context)
 
     def died(self, process: Process) -> None:
         self.runtime = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
@@ -15,7 +15,7 @@ from engineinputs import BEAT_MS, KINDS, RUN_STEPS, SHAPES, STATUSES, TASKS, WAI
 from enginekit import TENANT, task
 from enginemodel import REFUSABLE, Model, refusable
 from enginepost import PostedWorker, PostLab, Story
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from taskyard_core import ready
-from taskyard_core.engine import Batch, Standing
+from taskyard_core.engine import Batch, Standing, sessions
 from taskyard_core.engine.events import (
     Cancel,
     CancelRun,
@@ -643,13 +643,17 @@ HAPPENS = (
 """What must occur in the examples of a run, or they are about nothing."""
 
 
-def play(examples: int, steps: int) -> Story:
+def play(examples: int, steps: int, phases: Sequence[Phase] = tuple(Phase)) -> Story:
     """Runs the machine and returns what its examples were about."""
     story = Story()
     run_state_machine_as_test(
         lambda: EngineMachine(story),  # type: ignore[arg-type]  # a function will do, its documentation says
         settings=settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=NO_HEALTH_CHECKS
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=NO_HEALTH_CHECKS,
+            phases=phases,
         ),
     )
     return story
@@ -662,6 +666,12 @@ def test_engine_machine() -> None:
     assert not missing, f"not one of {len(story.attempts)} examples had {missing}: {story.seen.most_common()}"
     assert median(story.attempts) >= 3, f"examples have too few attempts: {sorted(story.attempts)}"
     assert story.seen["result recorded"] >= EXAMPLES
+
+
+def test_engine_machine_notices_that_a_stuck_worker_is_sent_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "stall", lambda *_: None)
+    with pytest.raises(AssertionError, match="is sent more of what it does not take up"):
+        play(EXAMPLES, 60, (Phase.generate,))
 
 
 @pytest.mark.long
