@@ -61,6 +61,16 @@ class RawWorker:
         assignments: list[pb.TaskAssignment] = await until(found)
         return assignments
 
+    async def orders(self, count: int) -> list[pb.CancelAttempt]:
+        """Waits for so many orders to stop in all."""
+
+        def found() -> list[pb.CancelAttempt]:
+            every = [one for frame in self.frames for one in frame.cancels]
+            return every if len(every) >= count else []
+
+        orders: list[pb.CancelAttempt] = await until(found)
+        return orders
+
     async def told(self, task_id: str) -> pb.CancelAttempt:
         """Waits for the order to stop a task."""
         order: pb.CancelAttempt = await until(
@@ -221,9 +231,11 @@ async def test_what_is_never_started_goes_back_without_spending_a_retry(shared_s
         )
         [outcome] = await client.submit_many([start])
         assert outcome.handle is not None
-        two = (await worker.assigned(2))[1]
-        fence = await worker.told(two.task_id)
-        assert fence.reason == "fenced"
+        for tried in range(1, 5):
+            assert (await worker.orders(tried))[-1].reason == "fenced"
+            assert len(await worker.assigned()) == tried, "nothing is sent to a worker that does not start it"
+            worker.say(credits=10)  # until it is heard
+            await worker.assigned(tried + 1)
         told = await client.get_task(outcome.handle.id)
         assert told.task.retry_count == 0
         assert told.attempts[0].error.kind == "NEVER_STARTED"
