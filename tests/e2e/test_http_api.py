@@ -234,7 +234,10 @@ async def test_a_workflow_s_life_in_http(http: Http) -> None:
     assert watched[-2][2]["run"]["state"] == "RUN_STATE_SUCCEEDED"
     middle = watched[0][0]
     resumed = await http.events("GET", f"/api/v1/runs/{run_id}:watch", **{"Last-Event-ID": middle})
-    assert all(int(id) > int(middle) for id, kind, _ in resumed if kind == "message")
+    assert all(int(id) >= int(middle) for id, kind, _ in resumed if kind == "message")  # equal: it had ended by then
+    last = watched[-2][0]
+    (_, _, told), _ = await http.events("GET", f"/api/v1/runs/{run_id}:watch", **{"Last-Event-ID": last})
+    assert (told["run"]["state"], told["steps"], told["revision"]) == ("RUN_STATE_SUCCEEDED", [], last)
     assert (await http.call("GET", f"/api/v1/runs/{run_id}"))["run"]["stepsEnded"] == 2
 
 

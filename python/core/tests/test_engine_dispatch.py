@@ -54,6 +54,13 @@ def test_order_holds_over_all_queues() -> None:
     assert order_of(lab) == [first, middle, last]
 
 
+def test_of_one_millisecond_what_came_first_goes_first_over_all_queues() -> None:
+    lab = Lab()
+    types = [lab.random.choice("abcd") for _ in range(40)]
+    came = [lab.add(type, total_ms=wait) for type, wait in zip(types, (0, 40_000) * 20, strict=True)]
+    assert order_of(lab) == came
+
+
 def test_what_nobody_can_take_blocks_nothing_else() -> None:
     lab = Lab()
     worker = lab.worker(slots=5, cpu_millis=1_000)

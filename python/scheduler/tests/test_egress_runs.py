@@ -67,6 +67,15 @@ def test_steps_come_in_the_workflows_order_with_those_that_have_no_instance(
     assert not c.HasField("end_time")
 
 
+@pytest.mark.parametrize(
+    ("after", "told"), [(-1, "abc"), (3, "abc"), (4, "bc"), (6, "bc"), (7, "b"), (8, "b"), (9, "")]
+)
+def test_who_resumes_is_told_what_is_newer(plan: WorkflowVersion, after: int, told: str) -> None:
+    rows = [store_rows.instance(step_id="b", revision=9), store_rows.instance(step_id="a", revision=4)]
+    run = store_rows.run(revision=7)
+    assert "".join(step.step_id for step in steps_of(run, plan, rows, after=after)) == told
+
+
 def test_a_step_is_what_was_committed_not_what_memory_says_now(plan: WorkflowVersion) -> None:
     instance = make_live(store_rows.instance(step_id="b", task_type="tb", state=TaskState.RUNNING, attempt=1))
     row = instance_update_row(instance)

@@ -19,19 +19,19 @@ def dispatch(c: Cluster) -> None:
     if not c.active:
         return
     heads = []
-    for number, queue in enumerate(c.active):
+    for queue in c.active:
         first = queue.peek()
         if first is not None:
-            heads.append((first.order_key, number, queue))
+            heads.append((first.order_key, first.id, queue))  # the id: of one millisecond, what came first goes first
     c.active.clear()
     heapify(heads)
     while heads:
-        _, number, queue = heads[0]
+        queue = heads[0][2]
         following = _serve(c, queue, alone=len(heads) == 1)
         if following is None:
             heappop(heads)
         else:
-            heapreplace(heads, (following.order_key, number, queue))
+            heapreplace(heads, (following.order_key, following.id, queue))
 
 
 def _look_again(c: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from taskyard.v1 import workflows_pb2 as pb
@@ -23,7 +23,9 @@ from taskyard_scheduler.egress.values import put_error, put_time
 
 _RUN: Final = len(RUN_COLUMNS)
 _STEP_ID: Final = INSTANCE_COLUMNS.index("step_id")
+_REVISION: Final = INSTANCE_COLUMNS.index("revision")
 _RUN_STATE: Final = RUN_COLUMNS.index("state")
+_RUN_REVISION: Final = RUN_COLUMNS.index("revision")
 _UNMADE: Final = {
     RunState.PENDING: PENDING,
     RunState.RUNNING: PENDING,
@@ -63,20 +65,26 @@ def run_from_row(row: Row) -> pb.Run:
     return run
 
 
-def steps_of(run_row: Row, plan: WorkflowVersion, instance_rows: Iterable[Row]) -> list[pb.RunStep]:
-    """Returns all steps of a run in the workflow's order.
+def steps_of(
+    run_row: Row, plan: WorkflowVersion, instance_rows: Iterable[Row], *, after: int = -1
+) -> Iterator[pb.RunStep]:
+    """Yields the steps of a run in the workflow's order.
 
     Args:
         run_row: RUN_COLUMNS.
         plan: The version that the run started with.
         instance_rows: INSTANCE_COLUMNS of the steps' instances, in no order.
+        after: Only those that are newer than this revision. A step that has no instance changes with its run.
     """
     made = {row[_STEP_ID]: row for row in instance_rows}
     unmade = _UNMADE.get(run_row[_RUN_STATE], SKIPPED)
-    return [
-        step_from_row(made[step.id], plan) if step.id in made else _unmade_step(plan, place, unmade)
-        for place, step in enumerate(plan.steps)
-    ]
+    for place, step in enumerate(plan.steps):
+        row = made.get(step.id)
+        if row is None:
+            if run_row[_RUN_REVISION] > after:
+                yield _unmade_step(plan, place, unmade)
+        elif row[_REVISION] > after:
+            yield step_from_row(row, plan)
 
 
 def step_from_row(row: Row, plan: WorkflowVersion | None = None) -> pb.RunStep:

@@ -142,9 +142,10 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
         watch = leader.watches.open([request.run_id])
         try:
             row = await stored_run(leader, tenant, request.run_id)
-            steps = await _steps(leader, tenant, row)
+            after = request.after_revision
+            steps = await _steps(leader, tenant, row, after or -1)
             plan = await leader.definitions.fetch(tenant, row[_WORKFLOW], row[_VERSION])
-            yield pb.WatchRunResponse(run=_run(leader, row), steps=steps, revision=row[_REVISION])
+            yield pb.WatchRunResponse(run=_run(leader, row), steps=steps, revision=max(row[_REVISION], after))
             while row[_ENDED_AT] is None:
                 await watch.wait()
                 changed, runs = watch.take()
@@ -152,7 +153,7 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
                 if runs and runs[0][_REVISION] >= row[_REVISION]:
                     row = runs[0]
                 if parts or runs:
-                    yield pb.WatchRunResponse(run=_run(leader, row), steps=parts, revision=watch.revision)
+                    yield pb.WatchRunResponse(run=_run(leader, row), steps=parts, revision=max(watch.revision, after))
                 if watch.ended is not None and row[_ENDED_AT] is None:
                     raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the watch")
         finally:
@@ -181,8 +182,8 @@ def _run(leader: Leader, row: Row) -> pb.Run:
     return run
 
 
-async def _steps(leader: Leader, tenant: str, row: Row) -> list[pb.RunStep]:
+async def _steps(leader: Leader, tenant: str, row: Row, after: int = -1) -> list[pb.RunStep]:
     plan = await leader.definitions.fetch(tenant, row[_WORKFLOW], row[_VERSION])
     if plan is None:
         raise no_run(row[1])
-    return steps_of(row, plan, await leader.store.run_instances(tenant, row[1]))
+    return list(steps_of(row, plan, await leader.store.run_instances(tenant, row[1]), after=after))
