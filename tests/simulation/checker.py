@@ -11,7 +11,7 @@ from simulation.hosts import World
 from simulation.ledger import TERMINAL, Record, short, story
 from simulation.programs import Disk
 from simulation.workload import Workload
-from taskyard_core.records import INSTANCE_COLUMNS, instance_row
+from taskyard_core.records import INSTANCE_COLUMNS, RunState, instance_row
 from taskyard_core.records import TaskState as S
 
 LOOK_S = 1.0
@@ -109,6 +109,23 @@ def unfinished(world: World) -> bool:
     return any(record.state not in TERMINAL for record in ledger.instances.values()) or any(
         run["ended_at"] is None for run in ledger.runs.values()
     )
+
+
+def latest_due(world: World) -> float:
+    """Returns when the last of what waits for its time is due by the leader's clock, in virtual seconds; 0: nothing is.
+
+    A delay is counted by the clock of the leader that took it in: where that was an hour ahead, the next one, which was
+    not, begins an hour later.
+    """
+    leader = world.leader()
+    if leader is None or leader.scheduler is None:
+        return 0.0
+    ledger = world.history.ledger
+    dues = [record.get("not_before") for record in ledger.instances.values() if record.state == S.PENDING]
+    dues += [run["start_at"] for run in ledger.runs.values() if run["state"] == RunState.PENDING]
+    now = leader.scheduler.leader().clock.now()
+    latest: int = max((due for due in dues if due is not None), default=0)
+    return world.loop.now + (latest - now) / 1000 if latest > now else 0.0  # what is overdue is stuck
 
 
 def whats_left(world: World) -> Iterator[str]:

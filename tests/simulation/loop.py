@@ -93,6 +93,7 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     def __init__(self, rng: random.Random) -> None:
         self.now = 1_000.0
+        self.until = self.now  # time at which the work must have ended; who waits for something due later moves it
         self.turns = 0
         self.errors: list[str] = []  # what nobody caught
         self.world = Process("world")
@@ -219,10 +220,11 @@ class VirtualLoop(_Base):  # type: ignore[misc]
         old_hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(finalizer=self._finalize)
         events._set_running_loop(self)
+        self.until = until
         try:
             main = self.start(self.world, work, "main")
             while not main.done():
-                self._turn(until)
+                self._turn()
             return main.result()
         finally:
             events._set_running_loop(None)
@@ -247,11 +249,11 @@ class VirtualLoop(_Base):  # type: ignore[misc]
                 lines += [f"{process.name}: {_story(task)}" for task in process.tasks if not task.done()]
         return "\n".join(lines)
 
-    def _turn(self, until: float) -> None:
+    def _turn(self) -> None:
         """Lets one process do what it is ready to do; when none is, moves time on."""
         runnable = self._runnable
         if not runnable:
-            self._advance(until)
+            self._advance()
             return
         self.turns += 1
         if self.turns > BUSY_LIMIT:
@@ -273,15 +275,15 @@ class VirtualLoop(_Base):  # type: ignore[misc]
             process.queued = True
             runnable.append(process)
 
-    def _advance(self, until: float) -> None:
+    def _advance(self) -> None:
         """Moves time to the next timer and makes all that are due then ready."""
         timers, pop = self._timers, heapq.heappop
         while timers and timers[0][2]._cancelled:
             pop(timers)
         if not timers:
             raise Stuck(f"deadlock at {self.now:.3f} s: nothing is left that could happen\n{self.dump()}")
-        if timers[0][0] > until:
-            raise Stuck(f"not done at {until:.0f} s")
+        if timers[0][0] > self.until:
+            raise Stuck(f"not done at {self.until:.0f} s")
         self.turns = 0
         now = self.now = max(self.now, timers[0][0])
         while timers and timers[0][0] <= now:

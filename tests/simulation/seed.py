@@ -29,6 +29,8 @@ HEAL_S = 28.0
 """When the last fault is undone that does not end by itself, in seconds since the beginning."""
 PATIENCE_S = 260.0
 """How long after that everything accepted may take to end."""
+DELAYED_S = 40_000.0
+"""The latest that something may be due, by clocks that were wrong."""
 QUIET_S = 3.0
 COUNTS = (0, 3, 6, 6, 9, 12)
 MANY = 12
@@ -160,8 +162,9 @@ async def _story(world: World, only: Sequence[str]) -> None:
         watching = group.create_task(checker.watch(world), name="checker")
         await asyncio.sleep(HEAL_S)
         faults.heal(world, clients)
-        while not all(program.finished for program in programs) or checker.unfinished(world):  # noqa: ASYNC110
+        while not all(program.finished for program in programs) or checker.unfinished(world):
             await asyncio.sleep(1.0)
+            world.loop.until = max(world.loop.until, min(checker.latest_due(world), START_S + DELAYED_S) + PATIENCE_S)
         watching.cancel()
     await asyncio.sleep(QUIET_S)
     await checker.settle(world)
