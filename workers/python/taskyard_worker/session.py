@@ -263,6 +263,7 @@ class Session:
     async def send_frames(self) -> None:
         """Send whatever has gathered, as soon as there is a stream and something to say."""
         while True:
+            self._work.frames_sent()
             await self._wake.wait()
             self._wake.clear()
             stream = self._stream

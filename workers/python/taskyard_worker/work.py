@@ -99,9 +99,10 @@ class Work:
         self._outbox = Outbox(wake)
         self.doubt = Doubt()
         self._runner = Runner(self.loop, self, places.threads, places.isolation, broken, self.doubt)
-        self._confirmations = Confirmations(self.doubt, self._start_confirmed, beat_now)
+        self._confirmations = Confirmations(self.doubt, self._confirmed, beat_now)
         self._stopper = Stopper(self.loop, Attempt.cannot_be_stopped)
         self._exclusives = Exclusives(self.loop, places.isolation)
+        self._entering: list[Attempt] = []  # confirmed: they start when the next frame has been sent
         self._running: dict[str, Attempt] = {}
         self._stream = 0
         self._draining_sent = False
@@ -145,11 +146,17 @@ class Work:
         self._exclusives.renew(tokens, since, frozenset(lost))
         self._confirmations.answered(tokens, since)
 
-    def _start_confirmed(self, attempts: Sequence[Attempt]) -> None:
-        """Start what has waited, acknowledged before it is entered: it may be late, and hold the loop in its turn."""
+    def _confirmed(self, attempts: Sequence[Attempt]) -> None:
+        """Acknowledge a start before the handler is entered: it may be late, and hold the loop in its turn."""
         first = attempts[0]  # of those behind it nobody knows when they are entered
         self._outbox.started(first.token, first.task_id)
-        self._runner.dispatch(attempts)
+        self._entering.extend(attempts)
+
+    def frames_sent(self) -> None:
+        """All that was to be said is with the transport, or waits for another stream."""
+        if self._entering:
+            attempts, self._entering = self._entering, []
+            self._runner.dispatch(attempts)
 
     # --- frames in -------------------------------------------------------------------------------
 

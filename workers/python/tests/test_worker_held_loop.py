@@ -125,6 +125,22 @@ async def test_what_was_not_entered_waits_for_the_scheduler_and_is_dropped_if_it
         assert not any(beat.started_tokens for beat in link.heartbeats)
 
 
+async def test_what_waited_is_entered_when_its_start_has_been_sent(registry: TaskRegistry) -> None:
+    """It may hold the loop as well, and by then its start timeout may be near."""
+    direct, link, sent = Direct(), FakeLink(), []
+    blocking(registry, direct)
+
+    @registry.task("late")
+    async def late() -> None:
+        sent.append("b" in link.streams[0].started)
+
+    async with guarded(registry, direct, link):
+        stream = await link.stream()
+        stream.assign(assignment("a", "block"), assignment("b", "late"))
+        await stream.result("b")
+        assert sent == [True]
+
+
 async def test_without_an_answer_nothing_that_waits_is_entered_and_it_can_be_cancelled(
     registry: TaskRegistry,
 ) -> None:
