@@ -6,7 +6,7 @@ The model knows what was accepted, what workers told, and the committed rows; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from enginepost import PostLab
@@ -61,6 +61,7 @@ class Model:
         self.accepted: set[str] = set()
         self.runs: set[str] = set()
         self.reopened: set[str] = set()  # runs of which a step was retried
+        self.going: set[str] = set()  # instances that a commit on its way deletes
         self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
         self.recorded: Counter[tuple[str, str]] = Counter()
         self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
@@ -142,12 +143,16 @@ class Model:
             assert after["attempt"] == before["attempt"], "a cancelled task ran again"
             assert after["phase"] in (IN_FLIGHT, ENDED), "a cancelled task goes on"
 
-    def check(self, *, in_flight: bool) -> None:
+    def check(self, sealed: Iterable[Batch]) -> None:
         """Asks for everything that must hold after each step.
 
         Args:
-            in_flight: Batches are sealed that are not in the tables yet.
+            sealed: The batches that are not in the tables yet.
         """
+        on_the_way = list(sealed)
+        in_flight = bool(on_the_way)
+        on_the_way.append(self.lab.engine.cluster.batch)
+        self.going = {id for batch in on_the_way for _, id in batch.changes.instance_deletes}
         self.nothing_accepted_is_lost()
         self.success_was_told()
         self.ledgers_are_true()
@@ -226,7 +231,7 @@ class Model:
                 live[id] = (instance.phase, instance.tenant, instance.queue)
         spilled: Counter[tuple[str, str]] = Counter()
         for id, (phase, tenant, key) in live.items():
-            if phase != ENDED and id not in c.instances:
+            if phase != ENDED and id not in c.instances and id not in self.going:
                 assert phase == READY, f"{id} of phase {phase} is not in memory"
                 spilled[tenant, key] += 1
         for name, queue in c.queues.items():
@@ -305,6 +310,8 @@ class Model:
             deleted = id not in tables.instances and instance.run_id in self.reopened
             if deleted and instance.phase == ENDED and id in c.pins:
                 continue  # its row went when a step above it was retried, while somebody read it
+            if id in self.going:
+                continue  # the same, before that commit
             if id not in c.new and id not in c.dirty and not _is_refused(tables.instances[id]):
                 assert instance_row(instance) == tables.row(id)[:-2], f"{instance} changed unnoticed"
 

@@ -558,7 +558,7 @@ class EngineMachine(RuleBasedStateMachine):
     def all_holds(self) -> None:
         """Everything that must hold after each step."""
         if hasattr(self, "model"):
-            self.model.check(in_flight=bool(self.sealed))
+            self.model.check(flight.batch for flight in self.sealed)
 
     def teardown(self) -> None:
         if not hasattr(self, "model"):
@@ -581,7 +581,7 @@ class EngineMachine(RuleBasedStateMachine):
         for _ in range(400):
             lab.settle()
             self._finish_all()
-            self.model.check(in_flight=False)
+            self.model.check(())
             if not lab.engine.cluster.live_count() and not lab.engine.cluster.runs:
                 break
             lab.wait(5_000)

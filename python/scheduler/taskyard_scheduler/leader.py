@@ -482,6 +482,7 @@ class Leader:
         for future in list(self._waiting):
             if not future.done():
                 future.set_exception(why())
+                future.exception()  # a call that still reads what it needs before it asks learns it there: not a fault
 
     def workers_healthy(self) -> int:
         """Returns how many workers take tasks."""

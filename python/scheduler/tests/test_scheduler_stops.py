@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import random
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services import workers as workers_module
 from taskyard_scheduler.services.workers import WorkerService
 from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
+from taskyard_service.errors import Unavailable
 from taskyard_service.identity import CURRENT, Identity, Role
 from taskyard_service.lifecycle import end_tasks
 from taskyard_service.logging import make_logger
@@ -81,6 +83,20 @@ async def test_a_scheduler_that_is_cancelled_while_a_term_ends_campaigns_no_more
     assert told == [True, False]
     assert ballot.leader is None
     slow.let_go.set()
+
+
+async def test_who_has_not_asked_yet_when_the_term_ends_is_told_then_and_nothing_is_logged() -> None:
+    """A call makes its reply, reads what it needs, and asks: the term may end in between."""
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["message"]))
+    async with leading(MemoryStore(MemoryDatabase())) as leader:
+        reply, unasked = leader.future(), leader.future()
+        leader._end("deposed")
+        with pytest.raises(Unavailable, match="repeat the same request"):
+            await reply
+        del reply, unasked
+        gc.collect()
+    assert faults == []
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
