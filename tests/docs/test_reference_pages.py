@@ -1,0 +1,54 @@
+"""The pages that are generated of the contract and of the command are whole and current."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.pages import ROOT, without_blocks
+from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
+
+CONTRACT, COMMANDS = ROOT / "docs" / "contract.md", ROOT / "docs" / "commands.md"
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+
+
+def test_they_are_current() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/make_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", [CONTRACT, COMMANDS], ids=["contract", "commands"])
+def test_links_within_a_page_lead_to_one_heading(page: Path) -> None:
+    text = without_blocks(page)
+    found = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings(text)]
+    assert len(found) == len(set(found)), "two headings have one anchor"
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= set(found)
+
+
+def test_every_call_message_and_enum_has_its_section() -> None:
+    found = headings(CONTRACT.read_text(encoding="utf-8"))
+    for module in (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2, policies_pb2):
+        file = module.DESCRIPTOR
+        calls = [method.name for service in file.services_by_name.values() for method in service.methods]
+        wanted = [*file.services_by_name, *calls, *file.message_types_by_name, *file.enum_types_by_name]
+        assert [name for name in wanted if name not in found] == []
+
+
+def test_every_command_can_be_found() -> None:
+    found = headings(COMMANDS.read_text(encoding="utf-8"))
+    assert {
+        "taskyard submit",
+        "taskyard workflow plan",
+        "taskyard runs",
+        "taskyard runs retry",
+        "taskyard workers drain",
+    } <= {*found}
