@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,17 @@ from e2e.process import until
 from e2e.site import Site
 from taskyard.v1 import tasks_pb2 as tasks
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard_client import AlreadyEnded, Retry, RunFailed, TaskFailed, Timeouts, WrongState
+from taskyard_client import (
+    AlreadyEnded,
+    AsyncClient,
+    InvalidInput,
+    Retry,
+    RunFailed,
+    TaskFailed,
+    Timeouts,
+    WrongState,
+    methods,
+)
 
 AT_ONCE = Retry(first_delay=0.0)
 SUCCESS, FAILED = tasks.TASK_STATUS_SUCCESS, tasks.TASK_STATUS_FAILED
@@ -174,6 +185,34 @@ async def test_logs_are_in_order_and_can_be_followed(shared_site: Site, tmp_path
         gate.touch()  # the first line came while the task still ran
     assert seen == ["before", "after"]
     assert await open_one.result(60) == {"gate": True}
+
+
+async def test_lines_are_searched_for_over_pages_in_one_attempt_and_while_followed(shared_site: Site) -> None:
+    client = shared_site.client()
+    handle = await client.submit("talk", {"lines": 2500})
+    ended = await handle.wait(60)
+    wanted = [f"line {n}" for n in range(2500) if "99" in str(n)]
+    assert [line.content.text async for line in handle.logs(follow=True, contains="99")] == wanted
+    assert [line.content.text async for line in handle.logs(contains="LINE 2499")] == ["line 2499"]
+    pages = [await logs_page(client, handle.id, 3, "99")]
+    while pages[-1].next_page_token:
+        pages.append(await logs_page(client, handle.id, 3, "99", pages[-1].next_page_token))
+    assert [line.content.text for page in pages for line in page.lines] == wanted
+    assert {len(page.lines) for page in pages[:-1]} == {3}
+    after = ended.end_time.ToDatetime(UTC) + timedelta(hours=1)
+    assert [line async for line in handle.logs(since=after)] == []
+    assert len([line async for line in handle.logs(since=ended.create_time.ToDatetime(UTC))]) == 2500
+    with pytest.raises(InvalidInput, match=r"selection\.contains"):
+        await anext(handle.logs(contains="x" * 2000))
+
+
+async def logs_page(
+    client: AsyncClient, task_id: str, size: int, contains: str, token: str = ""
+) -> tasks.GetLogsResponse:
+    """Reads a page as a client of another language does."""
+    selection = tasks.LogSelection(contains=contains)
+    request = tasks.GetLogsRequest(task_id=task_id, page_size=size, page_token=token, selection=selection)
+    return await client._session.caller.call(methods.GET_LOGS, request)
 
 
 async def test_logs_of_all_attempts_are_followed(shared_site: Site) -> None:

@@ -68,6 +68,20 @@ def _time_or_span(text: str) -> datetime:
         return _time(text, "--expires", also=", or a duration such as 2h")
 
 
+def since_time(text: str) -> datetime:
+    """Returns what `--since` says: a time, or so long ago.
+
+    Raises:
+        CliError: It is neither.
+    """
+    try:
+        return datetime.now(UTC) - parse_duration(text)
+    except ValueError:
+        return _time(text, "--since", also=", or a duration such as 10m")
+    except OverflowError:
+        raise CliError(f"--since: `{text[:40]}` is before any time; leave it out", Exit.USAGE) from None
+
+
 def _span(text: str, option: str) -> Any:
     try:
         return parse_duration(text)

@@ -16,6 +16,7 @@ from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
+from taskyard_cli.schedule_options import since_time
 from taskyard_cli.show import (
     facts,
     harmless,
@@ -143,6 +144,14 @@ def logs(
         int | None,
         typer.Option(min=0, max=INT32_MAX, help="Without --follow: which attempt; 0, the default: the last."),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", "-s", callback=not_empty, help="Only lines with this text, whatever its case."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", callback=not_empty, help="Only lines since this time, or of the last, e.g. 10m."),
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
@@ -154,11 +163,13 @@ def logs(
             "--attempt shows one attempt and --follow all of them as they come; leave one of the two out", Exit.USAGE
         )
     console = out()
+    begin = None if since is None else since_time(since)
 
     async def work(client: AsyncClient) -> None:
         shown = 0
         async with meant_as_task(client, task_id):
-            async for line in client.logs(task_id, attempt=attempt or 0, follow=follow):
+            lines = client.logs(task_id, attempt=attempt or 0, follow=follow, contains=search or "", since=begin)
+            async for line in lines:
                 if output is Output.JSON:
                     print_json(line, line=True)
                     continue

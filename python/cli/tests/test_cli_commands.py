@@ -170,6 +170,12 @@ def test_nothing_is_said_in_words(command: tuple[str, ...], at: Cli) -> None:
 @pytest.mark.usefixtures("furnished")
 def test_logs(at: Cli) -> None:
     assert at("logs", "task-a").stdout == "first try\nWARNING again\n\x1b[1mhi\n"
+    assert at("logs", "task-a", "--search", "TRY").stdout == "first try\n"
+    assert at("logs", "-f", "task-a", "--search", "again").stdout == "--- attempt 2 ---\nWARNING again\n"
+    assert at("logs", "task-a", "--since", "2999-01-01").stdout == ""
+    assert at("logs", "task-a", "--since", "1970-01-01T00:00Z").stdout.startswith("first try\n")
+    refused = at("logs", "task-a", "--since", "lately")
+    assert (refused.exit_code, "or a duration such as 10m" in refused.stderr) == (Exit.USAGE, True)
     followed = at("logs", "-f", "task-a")
     assert followed.stdout == "first try\n--- attempt 2 ---\nWARNING again\n\x1b[1mhi\n"
     assert followed.stderr == ""

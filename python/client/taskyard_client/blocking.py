@@ -9,6 +9,7 @@ import functools
 import inspect
 import random
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_type_hints
@@ -62,9 +63,11 @@ class BlockingTask:
         """Says why it is where it is."""
         return self._client.explain(self.id)
 
-    def logs(self, *, attempt: int = 0, follow: bool = False) -> Iterator[StoredLogLine]:
+    def logs(
+        self, *, attempt: int = 0, follow: bool = False, contains: str = "", since: datetime | None = None
+    ) -> Iterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""
-        return self._client.logs(self.id, attempt=attempt, follow=follow)
+        return self._client.logs(self.id, attempt=attempt, follow=follow, contains=contains, since=since)
 
 
 class BlockingRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from taskyard.v1.tasks_pb2 import ExplainTaskResponse, StoredLogLine, TaskInstance, TaskStatus
@@ -129,9 +130,11 @@ class TaskHandle:
         """Says why it is where it is."""
         return await self._calls.explain(self.id)
 
-    def logs(self, *, attempt: int = 0, follow: bool = False) -> AsyncIterator[StoredLogLine]:
+    def logs(
+        self, *, attempt: int = 0, follow: bool = False, contains: str = "", since: datetime | None = None
+    ) -> AsyncIterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""
-        return self._calls.logs(self.id, attempt=attempt, follow=follow)
+        return self._calls.logs(self.id, attempt=attempt, follow=follow, contains=contains, since=since)
 
 
 class RunHandle:

@@ -121,14 +121,19 @@ def _put_schedule(
         raise InvalidInput(say, [Violation("tags", say)])
     item.tags.extend(tags)
     if schedule_time is not None:
-        item.schedule_time.FromDatetime(_zoned(schedule_time, "schedule_time"))
+        item.schedule_time.FromDatetime(zoned(schedule_time, "schedule_time"))
     if start_delay is not None:
         item.start_delay.MergeFrom(duration(start_delay) or Duration())
     if expire_time is not None:
-        item.expire_time.FromDatetime(_zoned(expire_time, "expire_time"))
+        item.expire_time.FromDatetime(zoned(expire_time, "expire_time"))
 
 
-def _zoned(time: datetime, field: str) -> datetime:
+def zoned(time: datetime, field: str) -> datetime:
+    """Returns the time.
+
+    Raises:
+        InvalidInput: It has no time zone: which moment it is would depend on where it is read.
+    """
     if time.tzinfo is not None:
         return time
     say = f"{time.isoformat()} has no time zone; add one: `.astimezone()` takes it as local time"

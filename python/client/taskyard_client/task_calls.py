@@ -17,7 +17,7 @@ from taskyard_client.lists import send_parts
 from taskyard_client.policies import Placement, Resources, Retry, Seconds, Timeouts
 from taskyard_client.session import Session, page_size_for, pages
 from taskyard_client.statuses import error_of_refusal
-from taskyard_client.submissions import new_task, new_trigger
+from taskyard_client.submissions import new_task, new_trigger, zoned
 from taskyard_client.watcher import ENDED, ManyTasks, OneTask, TaskWatcher
 
 
@@ -336,25 +336,41 @@ class TaskCalls:
             self._watcher.forget([task_id for task_id in ids if task_id not in waiter.ends], waiter)
         return {task_id: waiter.ends[task_id] for task_id in ids}
 
-    def logs(self, task_id: str, *, attempt: int = 0, follow: bool = False) -> AsyncGenerator[pb.StoredLogLine, None]:
+    def logs(
+        self,
+        task_id: str,
+        *,
+        attempt: int = 0,
+        follow: bool = False,
+        contains: str = "",
+        since: datetime | None = None,
+    ) -> AsyncGenerator[pb.StoredLogLine, None]:
         """Yields log lines of a task.
 
         Args:
             task_id: Which.
             attempt: Which attempt. 0: the last. Not used with `follow`.
             follow: True: all attempts' lines, and new ones as they come, until the task has ended.
+            contains: Only lines whose text has this in it, whatever its case. Empty: all.
+            since: Only lines written then or later, by the worker's clock. None: all.
 
         Raises:
+            InvalidInput: `contains` is too long.
             NotFound: There is no such task or attempt.
             Gone: Lines that are to come next were removed.
         """
+        selection = None
+        if contains or since is not None:
+            selection = pb.LogSelection(contains=contains, since=None if since is None else zoned(since, "since"))
         if follow:
-            return self._follow_logs(task_id)
-        request = pb.GetLogsRequest(task_id=task_id, attempt=attempt)
+            return self._follow_logs(task_id, selection)
+        request = pb.GetLogsRequest(task_id=task_id, attempt=attempt, selection=selection)
         return pages(self._session, methods.GET_LOGS, request, lambda page: page.lines, None)
 
-    async def _follow_logs(self, task_id: str) -> AsyncGenerator[pb.StoredLogLine, None]:
-        position = pb.StreamLogsRequest(task_id=task_id)
+    async def _follow_logs(
+        self, task_id: str, selection: pb.LogSelection | None
+    ) -> AsyncGenerator[pb.StoredLogLine, None]:
+        position = pb.StreamLogsRequest(task_id=task_id, selection=selection)
         # The stream's end is the task's: only the scheduler knows whether more lines will come.
         chunks = self._session.caller.stream(methods.STREAM_LOGS, lambda: position, lambda: True)
         async with aclosing(chunks):

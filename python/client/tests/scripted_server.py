@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from typing import Any
 
 import grpc
@@ -212,7 +213,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
 
     async def GetLogs(self, request: tasks_pb2.GetLogsRequest, context: Context) -> Any:
         await self._find(request.task_id, context)
-        lines = self.model.logs.get(request.task_id, [])
+        lines = _selected(self.model.logs.get(request.task_id, []), request.selection)
         start = int(request.page_token or 0)
         size = request.page_size or 2
         token = str(start + size) if start + size < len(lines) else ""
@@ -221,7 +222,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
     async def StreamLogs(self, request: tasks_pb2.StreamLogsRequest, context: Context) -> AsyncIterator[Any]:
         await self._find(request.task_id, context)
         position = (request.after_attempt, request.after_line if request.after_attempt else -1)
-        for line in self.model.logs.get(request.task_id, []):
+        for line in _selected(self.model.logs.get(request.task_id, []), request.selection):
             if (line.attempt, line.line) > position:
                 yield tasks_pb2.StreamLogsResponse(lines=[line])
 
@@ -267,6 +268,14 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
             request_id=request.request_id, task_type=definition.task_type, input_json=request.input_json
         )
         return tasks_pb2.TriggerTaskResponse(task_id=self._submit(0, task).task_id)
+
+
+def _selected(
+    lines: Iterable[tasks_pb2.StoredLogLine], selection: tasks_pb2.LogSelection
+) -> list[tasks_pb2.StoredLogLine]:
+    since = selection.since.ToDatetime() if selection.HasField("since") else datetime.min
+    word = selection.contains.casefold()
+    return [one for one in lines if word in one.content.text.casefold() and one.content.time.ToDatetime() >= since]
 
 
 def _check(task: tasks_pb2.TaskSubmission) -> tasks_pb2.SubmitOutcome:

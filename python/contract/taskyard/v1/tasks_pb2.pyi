@@ -1771,6 +1771,7 @@ class GetLogsRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SELECTION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The instance."""
     attempt: _builtins.int
@@ -1779,6 +1780,10 @@ class GetLogsRequest(_message.Message):
     """Default: 1,000. Range: 1 to 10,000."""
     page_token: _builtins.str
     """From an earlier answer. Empty: from the first line."""
+    @_builtins.property
+    def selection(self) -> Global___LogSelection:
+        """Only lines that match. Not set: all."""
+
     def __init__(
         self,
         *,
@@ -1786,10 +1791,11 @@ class GetLogsRequest(_message.Message):
         attempt: _builtins.int = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        selection: Global___LogSelection | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["selection", b"selection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "page_size", b"page_size", "page_token", b"page_token", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "page_size", b"page_size", "page_token", b"page_token", "selection", b"selection", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1807,7 +1813,7 @@ class GetLogsResponse(_message.Message):
     """For the next page; empty at the end of what is stored now."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredLogLine]:
-        """In order."""
+        """In order. With a selection there may be few or none though more follow."""
 
     def __init__(
         self,
@@ -1824,6 +1830,34 @@ class GetLogsResponse(_message.Message):
 Global___GetLogsResponse: _TypeAlias = GetLogsResponse  # noqa: Y015
 
 @_typing.final
+class LogSelection(_message.Message):
+    """Which lines of a log are asked for: those that match everything that is set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    contains: _builtins.str
+    """Only lines whose text has this in it, whatever the case of its letters. At most 1,000 characters."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only lines that were written at this time or later, by the worker's clock."""
+
+    def __init__(
+        self,
+        *,
+        contains: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contains", b"contains", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogSelection: _TypeAlias = LogSelection  # noqa: Y015
+
+@_typing.final
 class StreamLogsRequest(_message.Message):
     """Asks for log lines as they come."""
 
@@ -1832,22 +1866,28 @@ class StreamLogsRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     AFTER_ATTEMPT_FIELD_NUMBER: _builtins.int
     AFTER_LINE_FIELD_NUMBER: _builtins.int
+    SELECTION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The instance."""
     after_attempt: _builtins.int
     """Resumes after this attempt's line `after_line`. 0: from the first attempt."""
     after_line: _builtins.int
     """Number of the last line seen of that attempt. Meaningful with `after_attempt`."""
+    @_builtins.property
+    def selection(self) -> Global___LogSelection:
+        """Only lines that match. Not set: all."""
+
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         after_attempt: _builtins.int = ...,
         after_line: _builtins.int = ...,
+        selection: Global___LogSelection | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["selection", b"selection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_attempt", b"after_attempt", "after_line", b"after_line", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_attempt", b"after_attempt", "after_line", b"after_line", "selection", b"selection", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -30,9 +30,9 @@ def read_when(item: Submission, findings: Findings) -> When | None:
     timed, delayed, expires = has("schedule_time"), has("start_delay"), has("expire_time")
     if not (timed or delayed or expires):
         return None
-    start = _time(item.schedule_time, "schedule_time", findings) if timed else 0
+    start = read_time(item.schedule_time, "schedule_time", findings) if timed else 0
     delay = _delay(item, findings) if delayed else 0
-    expiry = _time(item.expire_time, "expire_time", findings) if expires else 0
+    expiry = read_time(item.expire_time, "expire_time", findings) if expires else 0
     if timed and delayed:
         sentence = "both a start_delay and a schedule_time are given; give one of the two"
         findings.add("start_delay", sentence)
@@ -63,7 +63,7 @@ def _tag_fault(tag: str, seen: Collection[str]) -> str | None:
     return said.replace("the name is", "the tag is").replace("a name has", "a tag has") if said else None
 
 
-def _time(time: Timestamp, field: str, findings: Findings) -> int:
+def read_time(time: Timestamp, field: str, findings: Findings) -> int:
     """Returns Unix milliseconds, rounded up: nothing begins before its time."""
     if not (0 <= time.seconds <= LAST_SECOND and 0 <= time.nanos < NANOS):
         sentence = f"{time.seconds} seconds and {time.nanos} nanoseconds since 1970 are no time of 1970 to 9999"

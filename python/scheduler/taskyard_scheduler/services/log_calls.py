@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.records import ATTEMPT_COLUMNS, ENDED, INSTANCE_COLUMNS, Row
+from taskyard_scheduler.ingress.logs import read_selection
 from taskyard_scheduler.ingress.named import require_task
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.logs import LogStore
@@ -19,6 +20,8 @@ from taskyard_service.identity import current_identity
 
 PAGE_DEFAULT = 1_000
 PAGE_LIMIT = 10_000
+READS = 8
+"""How often the store is read for one page: what is seldom found must not keep a call for long."""
 SETTLE_MS = 2_000
 """How long after an attempt's end its lines are still waited for: results and logs travel apart."""
 _TENANT, _ID, _ATTEMPT, _PHASE, _ENDED_AT = (
@@ -44,9 +47,29 @@ class LogCalls:
             raise NotFound("ATTEMPT_NOT_FOUND", said)
         size = _page_size(request.page_size)
         after = _after(request.page_token)
+        wanted = read_selection(request.selection)
+        if wanted is not None:
+            return await self._search(tenant, request.task_id, attempt, after, size, wanted)
         page = await self._logs.read(tenant, request.task_id, attempt, after, size)
         token = str(page.lines[-1].line) if page.more and page.lines else ""
         return pb.GetLogsResponse(lines=page.lines, next_page_token=token)
+
+    async def _search(
+        self, tenant: str, task_id: str, attempt: int, after: int, size: int, wanted: Callable[[pb.LogLine], bool]
+    ) -> pb.GetLogsResponse:
+        """Returns at most `size` lines that are wanted; the token says up to which line was looked."""
+        found: list[pb.StoredLogLine] = []
+        for _ in range(READS):
+            page = await self._logs.read(tenant, task_id, attempt, after, PAGE_LIMIT)
+            for line in page.lines:
+                after = line.line
+                if wanted(line.content):
+                    found.append(line)
+                    if len(found) == size:
+                        return pb.GetLogsResponse(lines=found, next_page_token=str(after))
+            if not page.more:
+                return pb.GetLogsResponse(lines=found)
+        return pb.GetLogsResponse(lines=found, next_page_token=str(after))
 
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Any) -> AsyncIterator[pb.StreamLogsResponse]:
         require_task(request.task_id)
@@ -55,6 +78,7 @@ class LogCalls:
         await stored_instance(leader, tenant, request.task_id)
         attempt = max(1, request.after_attempt)
         after = request.after_line if request.after_attempt else -1
+        wanted = read_selection(request.selection)
         with self._logs.changes(tenant, request.task_id) as changes:
             watch = leader.watches.open([request.task_id], changes.wake)
             try:
@@ -62,7 +86,9 @@ class LogCalls:
                     page = await self._logs.read(tenant, request.task_id, attempt, after, PAGE_DEFAULT)
                     if page.lines:
                         after = page.lines[-1].line
-                        yield pb.StreamLogsResponse(lines=page.lines)
+                        lines = page.lines if wanted is None else [each for each in page.lines if wanted(each.content)]
+                        if lines:
+                            yield pb.StreamLogsResponse(lines=lines)
                         continue
                     if watch.ended is not None:
                         raise Unavailable(watch.ended, "this scheduler does not lead any more: resume the stream")
