@@ -361,7 +361,9 @@ class TaskCalls:
         """
         selection = None
         if contains or since is not None:
-            selection = pb.LogSelection(contains=contains, since=None if since is None else zoned(since, "since"))
+            selection = pb.LogSelection(contains=contains)
+        if selection is not None and since is not None:
+            selection.since.FromDatetime(zoned(since, "since"))
         if follow:
             return self._follow_logs(task_id, selection)
         request = pb.GetLogsRequest(task_id=task_id, attempt=attempt, selection=selection)
