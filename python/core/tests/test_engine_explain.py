@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from enginekit import Lab, retrying, task
 
-from taskyard_core.engine.events import Progress, Submit
+from taskyard_core.engine.events import Progress, Submit, When
 from taskyard_core.engine.explain import asked
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import Policy
@@ -114,6 +114,12 @@ def lease_pending() -> tuple[Lab, str]:
     return lab, id
 
 
+def not_due() -> tuple[Lab, str]:
+    lab = Lab()
+    lab.worker()
+    return lab, lab.add(when=When(delay_ms=5_000))
+
+
 def in_the_commit() -> tuple[Lab, str]:
     lab = Lab()
     lab.worker()
@@ -131,6 +137,7 @@ def in_the_commit() -> tuple[Lab, str]:
         ("RESOURCES_SHORT", resources_short),
         ("RESOURCES_NEVER_FIT", resources_never),
         ("BEHIND_OTHERS", behind_others),
+        ("NOT_DUE", not_due),
         ("RETRY_DELAY", in_a_pause),
         ("START_PENDING", not_started),
         ("RUNNING", running),

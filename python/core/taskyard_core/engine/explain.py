@@ -46,7 +46,7 @@ def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
 
 
 def _not_due(what: str, left: int) -> WaitReason:
-    return WaitReason("NOT_DUE", f"{what} is due in {left} ms", {"wait_ms": str(left)})
+    return WaitReason("NOT_DUE", f"{what} waits for its time: due in {span(left)}", {"wait_ms": str(left)})
 
 
 def _why_in_flight(c: Cluster, instance: Instance) -> list[WaitReason]:
