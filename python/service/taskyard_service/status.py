@@ -24,6 +24,7 @@ VALUE_LIMIT = 200
 VIOLATION_LIMIT = 20
 """Violations in one error."""
 MESSAGE_LIMIT_BYTES = 600
+FIRST_LIMIT_BYTES = 300
 DETAILS_LIMIT_BYTES = 3_700
 """Bounds that together keep the trailers below the 8 KiB that receivers accept by default: the message
 travels percent-encoded in one header and once more, with the details, base64-encoded in another."""
@@ -104,10 +105,13 @@ def to_grpc(error: ServiceError) -> GrpcStatus:
 
 
 def _bad_request(error: InvalidArgument, budget: int) -> error_details_pb2.BadRequest:
-    """Packs as many violations as fit, at least one."""
+    """Packs as many violations as fit; the first is there in any case, cut to the room that is left."""
     detail = error_details_pb2.BadRequest()
     for violation in error.violations[:VIOLATION_LIMIT]:
         field, description = _clean(violation.field), _clean(violation.description, 2 * VALUE_LIMIT)
+        if not detail.field_violations:
+            field = cut_bytes(field, FIRST_LIMIT_BYTES)
+            description = cut_bytes(description, max(FIRST_LIMIT_BYTES, budget - len(field.encode()) - 8))
         budget -= len(field.encode()) + len(description.encode()) + 8
         if budget < 0 and detail.field_violations:
             break
@@ -116,7 +120,7 @@ def _bad_request(error: InvalidArgument, budget: int) -> error_details_pb2.BadRe
 
 
 def _clean(text: str, limit: int = VALUE_LIMIT) -> str:
-    return cut(text, limit).encode("utf-8", "replace").decode()
+    return cut_bytes(cut(text, limit), 3 * limit)
 
 
 def _pack(status: status_pb2.Status, detail: Message) -> None:

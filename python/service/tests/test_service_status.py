@@ -75,6 +75,17 @@ def test_trailers_stay_below_what_receivers_accept(
     assert percent_encoded + base64_encoded < 8_000
 
 
+@pytest.mark.parametrize("count", [1, 2, 40])
+@pytest.mark.parametrize("wide", ["漢" * 2_000, "\U0001f600" * 2_000, "\ud800" * 500, "x" * 3_000])
+def test_the_widest_texts_stay_below_it_together(wide: str, count: int) -> None:
+    violations = [FieldViolation(wide, wide)] * count
+    status = to_grpc(InvalidArgument(violations, message=wide, metadata=dict.fromkeys("abcde", wide)))
+    percent_encoded = sum(1 if 0x20 <= byte < 0x7F else 3 for byte in status.details.encode())
+    assert percent_encoded + len(status.trailing_metadata[0][1]) * 4 // 3 < 8_000
+    details = to_proto(InvalidArgument(violations, message=wide, metadata=dict.fromkeys("abcde", wide))).details
+    assert len(details) == 2, "the first violation is told in any case"
+
+
 def test_every_error_has_a_code_of_its_own_and_says_what_it_is() -> None:
     family = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, ServiceError)]
     codes = [error.code for error in family]
