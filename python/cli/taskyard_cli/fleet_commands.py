@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.resources import asked_for, in_use
-from taskyard_cli.several import each_of
-from taskyard_cli.show import facts, out, state, table, when, worker_word
+from taskyard_cli.several import told_each
+from taskyard_cli.show import facts, state, table, when, worker_word
 from taskyard_cli.values import not_empty, refuse_options_before
 from taskyard_client import AsyncClient
 
@@ -53,14 +52,11 @@ def drain(
 ) -> None:
     """Have workers take no new tasks, end what they run, and stop."""
 
-    async def work(client: AsyncClient) -> None:
-        async def one(worker_id: str) -> None:
-            active = await client.drain_worker(worker_id)
-            out().print(Text(f"{worker_id} drains, {active:,} task{'' if active == 1 else 's'} left"))
+    async def one(client: AsyncClient, worker_id: str) -> str:
+        active = await client.drain_worker(worker_id)
+        return f"drains, {active:,} task{'' if active == 1 else 's'} left"
 
-        await each_of(ids, one)
-
-    with_client(address, token, ca, work)
+    with_client(address, token, ca, lambda client: told_each(client, ids, one))
 
 
 def forget(
@@ -71,14 +67,11 @@ def forget(
 ) -> None:
     """Forget workers that are gone for good; what they held is over and runs again elsewhere, or fails."""
 
-    async def work(client: AsyncClient) -> None:
-        async def one(worker_id: str) -> None:
-            lost = await client.forget_worker(worker_id)
-            out().print(Text(f"{worker_id} is forgotten, {lost:,} task{'' if lost == 1 else 's'} taken from it"))
+    async def one(client: AsyncClient, worker_id: str) -> str:
+        lost = await client.forget_worker(worker_id)
+        return f"is forgotten, {lost:,} task{'' if lost == 1 else 's'} taken from it"
 
-        await each_of(ids, one)
-
-    with_client(address, token, ca, work)
+    with_client(address, token, ca, lambda client: told_each(client, ids, one))
 
 
 def _worker_row(each: pb.Worker) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
@@ -14,8 +13,8 @@ from taskyard_cli.bulk import Filter, Runs, Wanted, Yes, act_on_all, ids_or_filt
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.mistaken import meant_as_run, meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer
-from taskyard_cli.several import each_of
-from taskyard_cli.show import out, run_word, status_word
+from taskyard_cli.several import Act, told_each
+from taskyard_cli.show import run_word, status_word
 from taskyard_cli.values import not_empty, only_alone
 from taskyard_client import AsyncClient, NotFound
 
@@ -37,12 +36,8 @@ def cancel(
     ca: Ca = None,
 ) -> None:
     """Cancel tasks or runs: all of them, also when one cannot be; the exit code is that of the worst."""
-    ids_or_filter(ids, filter_, runs=runs, yes=yes)
-    if filter_:
-        wanted = Wanted("cancel", BulkAction.BULK_ACTION_CANCEL, filter_, runs, reason)
-        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
-        return
-    _stop(ids or [], reason, terminate=False, address=address, token=token, ca=ca)
+    wanted = Wanted("cancel", BulkAction.BULK_ACTION_CANCEL, filter_ or "", runs, reason)
+    _act(ids, wanted, _stop(reason, terminate=False), yes=yes, address=address, token=token, ca=ca)
 
 
 def terminate(
@@ -56,17 +51,11 @@ def terminate(
     ca: Ca = None,
 ) -> None:
     """Stop tasks or runs without grace and without waiting for their workers (but for exclusive ones)."""
-    ids_or_filter(ids, filter_, runs=runs, yes=yes)
-    if filter_:
-        wanted = Wanted("terminate", BulkAction.BULK_ACTION_TERMINATE, filter_, runs, reason)
-        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
-        return
-    _stop(ids or [], reason, terminate=True, address=address, token=token, ca=ca)
+    wanted = Wanted("terminate", BulkAction.BULK_ACTION_TERMINATE, filter_ or "", runs, reason)
+    _act(ids, wanted, _stop(reason, terminate=True), yes=yes, address=address, token=token, ca=ca)
 
 
-def _stop(
-    ids: list[str], reason: str, *, terminate: bool, address: str | None, token: str | None, ca: str | None
-) -> None:
+def _stop(reason: str, *, terminate: bool) -> Act:
     async def one(client: AsyncClient, some_id: str) -> str:
         try:
             return status_word(await client.cancel_task(some_id, reason, terminate=terminate))
@@ -76,7 +65,7 @@ def _stop(
             except NotFound:
                 raise NotFound(f"there is no task and no run {some_id}; `taskyard tasks` lists tasks") from None
 
-    with_client(address, token, ca, lambda client: _each(client, ids, one))
+    return one
 
 
 def retry(
@@ -88,17 +77,13 @@ def retry(
     ca: Ca = None,
 ) -> None:
     """Run ended tasks again, as `cancel` does all of them; a failed step's run goes on from there."""
-    ids_or_filter(ids, filter_, runs=False, yes=yes)
-    if filter_:
-        wanted = Wanted("retry", BulkAction.BULK_ACTION_RETRY, filter_)
-        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
-        return
 
     async def one(client: AsyncClient, task_id: str) -> str:
         async with meant_as_task(client, task_id):
             return status_word(await client.retry_task(task_id))
 
-    with_client(address, token, ca, lambda client: _each(client, ids or [], one))
+    wanted = Wanted("retry", BulkAction.BULK_ACTION_RETRY, filter_ or "")
+    _act(ids, wanted, one, yes=yes, address=address, token=token, ca=ca)
 
 
 def requeue(
@@ -110,17 +95,13 @@ def requeue(
     ca: Ca = None,
 ) -> None:
     """Give tasks back to their queues, from their workers or from a wait; no retry is spent."""
-    ids_or_filter(ids, filter_, runs=False, yes=yes)
-    if filter_:
-        wanted = Wanted("requeue", BulkAction.BULK_ACTION_REQUEUE, filter_)
-        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
-        return
 
     async def one(client: AsyncClient, task_id: str) -> str:
         async with meant_as_task(client, task_id):
             return status_word(await client.requeue_task(task_id))
 
-    with_client(address, token, ca, lambda client: _each(client, ids or [], one))
+    wanted = Wanted("requeue", BulkAction.BULK_ACTION_REQUEUE, filter_ or "")
+    _act(ids, wanted, one, yes=yes, address=address, token=token, ca=ca)
 
 
 def prioritize(
@@ -134,24 +115,31 @@ def prioritize(
     ca: Ca = None,
 ) -> None:
     """Give tasks another priority, and so another place in their queues."""
-    ids_or_filter(ids, filter_, runs=False, yes=yes)
-    if filter_:
-        wanted = Wanted("prioritize", BulkAction.BULK_ACTION_PRIORITIZE, filter_, priority=priority)
-        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
-        return
 
     async def one(client: AsyncClient, task_id: str) -> str:
         async with meant_as_task(client, task_id):
             return f"{status_word(await client.prioritize_task(task_id, priority))} priority {priority}"
 
-    with_client(address, token, ca, lambda client: _each(client, ids or [], one))
+    wanted = Wanted("prioritize", BulkAction.BULK_ACTION_PRIORITIZE, filter_ or "", priority=priority)
+    _act(ids, wanted, one, yes=yes, address=address, token=token, ca=ca)
 
 
-async def _each(client: AsyncClient, ids: list[str], act: Callable[[AsyncClient, str], Awaitable[str]]) -> None:
-    async def one(some_id: str) -> None:
-        out().print(Text(f"{some_id} {await act(client, some_id)}"))
-
-    await each_of(ids, one)
+def _act(
+    ids: list[str] | None,
+    wanted: Wanted,
+    one: Act,
+    *,
+    yes: bool,
+    address: str | None,
+    token: str | None,
+    ca: str | None,
+) -> None:
+    """Acts on those that are named, each by `one`, or on all that match the filter of `wanted`."""
+    ids_or_filter(ids, wanted.filter, runs=wanted.runs, yes=yes)
+    if wanted.filter:
+        act_on_all(wanted, yes=yes, address=address, token=token, ca=ca)
+        return
+    with_client(address, token, ca, lambda client: told_each(client, ids or [], one))
 
 
 def retry_run(

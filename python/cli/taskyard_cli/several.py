@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 import typer
+from rich.text import Text
 
 from taskyard_cli.exits import Exit, exit_of
 from taskyard_cli.guard import tell
+from taskyard_cli.show import out
+from taskyard_client import AsyncClient
 
 _IN_VAIN = frozenset({Exit.NOT_REACHABLE, Exit.NOT_ALLOWED})
 """What is so for the others too: trying them one after another would only take long."""
@@ -38,6 +41,19 @@ async def each_of(names: Sequence[str], work: Callable[[str], Awaitable[None]]) 
                 break
     if worst:
         raise typer.Exit(worst)
+
+
+Act = Callable[[AsyncClient, str], Awaitable[str]]
+"""Does something to one that is named by its id, and returns how it stands then, in words."""
+
+
+async def told_each(client: AsyncClient, ids: Sequence[str], act: Act) -> None:
+    """Does `act` for each, as `each_of` does, and prints of each what it returned."""
+
+    async def one(some_id: str) -> None:
+        out().print(Text(f"{some_id} {await act(client, some_id)}"))
+
+    await each_of(ids, one)
 
 
 def all_of(names: Sequence[str], check: Callable[[str], object]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
@@ -42,6 +43,10 @@ Files = Annotated[
     ),
 ]
 _IN_FLIGHT = 'state in ["PENDING", "RUNNING", "CANCELLING"]'
+Told = Callable[[], RenderableType]
+"""Makes an answer for people."""
+Ask = Callable[[AsyncClient, pb.Workflow], Awaitable[tuple[pb.ApplyWorkflowResponse, Told]]]
+"""Asks the scheduler about a file's workflow."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 """Of the lines of a difference, by how they begin."""
 
@@ -54,13 +59,25 @@ def apply(
     ca: Ca = None,
 ) -> None:
     """Store workflows; a change makes a new version. Every file is checked before the first is sent."""
+
+    async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
+        stored = await client.apply_workflow(workflow)
+        return stored, lambda: _applied(stored)
+
+    _each_file(files, one, output, address, token, ca)
+
+
+def _each_file(
+    files: list[str], ask: Ask, output: Output, address: str | None, token: str | None, ca: str | None
+) -> None:
+    """Reads every file, then asks for one after the other, and tells what was answered."""
     read = read_workflows(files)
 
     async def work(client: AsyncClient) -> None:
         async def one(file: str) -> None:
             with read[file].places():
-                stored = await client.apply_workflow(read[file].workflow)
-            answer(stored, output, lambda: _applied(stored), line=len(read) > 1)
+                found, people = await ask(client, read[file].workflow)
+            answer(found, output, people, line=len(read) > 1)
 
         await each_of(list(read), one)
 
@@ -82,18 +99,13 @@ def plan(
     ca: Ca = None,
 ) -> None:
     """Show what `apply` would change, and what that means for runs and their callers. Nothing is stored."""
-    read = read_workflows(files)
 
-    async def work(client: AsyncClient) -> None:
-        async def one(file: str) -> None:
-            with read[file].places():
-                planned = await client.check_workflow(read[file].workflow)
-            newest, in_flight = await _before(client, planned)
-            answer(planned, output, lambda: _planned(newest, planned, in_flight), line=len(read) > 1)
+    async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
+        planned = await client.check_workflow(workflow)
+        newest, in_flight = await _before(client, planned)
+        return planned, lambda: _planned(newest, planned, in_flight)
 
-        await each_of(list(read), one)
-
-    with_client(address, token, ca, work)
+    _each_file(files, one, output, address, token, ca)
 
 
 async def _before(client: AsyncClient, planned: pb.ApplyWorkflowResponse) -> tuple[pb.Workflow, int]:

@@ -11,11 +11,10 @@ from taskyard_core.engine.events import NewRun, Refused
 from taskyard_core.violations import cut, suggestion
 from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress import json_text
-from taskyard_scheduler.ingress.digests import payload_digest
 from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_scheduler.ingress.identity import read_identity
 from taskyard_scheduler.ingress.schedule import read_tags, read_when
 from taskyard_scheduler.ingress.tasks import Budget, count_fault
-from taskyard_scheduler.ingress.texts import idempotency_key_fault, request_id_fault
 
 RUNS_LIMIT: Final = 10_000
 
@@ -69,20 +68,8 @@ class _Reader:
         new.when = read_when(item, findings)
         if item.tags:
             new.tags = read_tags(item.tags, findings)
-        self.read_identity(item, new)
+        read_identity(item, new, findings)
         return findings.refusal() if findings.violations else new
-
-    def read_identity(self, item: pb.RunSubmission, new: NewRun) -> None:
-        add = self.findings.add
-        request_id = item.request_id
-        if request_id:
-            add("request_id", request_id_fault(request_id))
-            new.request_id = request_id
-            new.request_hash = payload_digest(item, request_id)
-        key = item.idempotency_key
-        if key:
-            add("idempotency_key", idempotency_key_fault(key))
-            new.idempotency_key = key
 
     def read_variables(self, plan: WorkflowVersion) -> str:
         """Returns the variables that the workflow reads, as a JSON object."""

@@ -16,12 +16,11 @@ from taskyard_core.violations import InvalidInput, Violation, cut, suggestion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.digests import payload_digest
 from taskyard_scheduler.ingress.findings import Findings, member, outside
+from taskyard_scheduler.ingress.identity import read_identity
 from taskyard_scheduler.ingress.policies import PolicyParts, over, parts_of, read_policy
 from taskyard_scheduler.ingress.schedule import read_tags, read_when
 from taskyard_scheduler.ingress.texts import (
-    idempotency_key_fault,
     params_fault,
-    request_id_fault,
     traceparent_fault,
     type_fault,
 )
@@ -171,8 +170,15 @@ class _Reader:
             new.tags = read_tags(item.tags, findings)
         if name:
             findings.add("task_name", self.budget.spend(len(new.params_json) + len(new.input_json)))
-        self.read_identity(item, new)
+        self.read_origin(item, new)
         return findings.refusal() if findings.violations else new
+
+    def read_origin(self, item: pb.TaskSubmission, new: NewTask) -> None:
+        read_identity(item, new, self.findings)
+        traceparent = item.traceparent
+        if traceparent:
+            self.findings.add("traceparent", traceparent_fault(traceparent))
+            new.traceparent = traceparent
 
     def defaults(self, name: str) -> Defaults | None:
         """Returns a definition's values, made at the first item that names it."""
@@ -181,22 +187,6 @@ class _Reader:
             return None
         found = self.known[name] = Defaults(definition)
         return found
-
-    def read_identity(self, item: pb.TaskSubmission, new: NewTask) -> None:
-        add = self.findings.add
-        request_id = item.request_id
-        if request_id:
-            add("request_id", request_id_fault(request_id))
-            new.request_id = request_id
-            new.request_hash = payload_digest(item, request_id)
-        key = item.idempotency_key
-        if key:
-            add("idempotency_key", idempotency_key_fault(key))
-            new.idempotency_key = key
-        traceparent = item.traceparent
-        if traceparent:
-            add("traceparent", traceparent_fault(traceparent))
-            new.traceparent = traceparent
 
     def read_work(self, item: pb.TaskSubmission, defaults: Defaults, new: NewTask) -> None:
         """Reads params and input, over the definition's."""

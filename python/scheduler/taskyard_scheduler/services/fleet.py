@@ -17,7 +17,7 @@ from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, par
 from taskyard_scheduler.ingress.named import require_worker
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
-from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.repeats import first_answer, remembering
 from taskyard_service.errors import FailedPrecondition, NotFound
 from taskyard_service.identity import current_identity
 
@@ -78,12 +78,7 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         first = await first_answer(leader, tenant, request.request_id, request, lambda: answer(0))
         if first is not None:
             return first
-
-        def remember(value: Any) -> Any:
-            if isinstance(value, events.Refused):
-                return None
-            return row_of(leader, tenant, request.request_id, request, answer(value))
-
+        remember = remembering(leader, tenant, request, answer)
         outcome = await leader.ask(event(leader.future(), request.worker_id, tenant), remember)
         if isinstance(outcome, events.Refused):
             if outcome.reason == "NOT_FOUND":

@@ -18,7 +18,7 @@ from taskyard_scheduler.ingress.named import require_task
 from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.lookups import held, kept_run
-from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.repeats import first_answer, remembering
 from taskyard_service.errors import FailedPrecondition
 from taskyard_service.identity import current_identity
 
@@ -78,12 +78,7 @@ class HandCalls:
         first = await first_answer(leader, tenant, about.request_id, request, answer)
         if first is not None:
             return first
-
-        def remember(state: Any) -> Any:
-            if isinstance(state, Refused):
-                return None
-            return row_of(leader, tenant, about.request_id, request, answer(status=int(state)))
-
+        remember = remembering(leader, tenant, request, lambda state: answer(status=int(state)))
         state = await act_on(leader, tenant, about.task_id, make, remember)
         if isinstance(state, Refused):
             raise FailedPrecondition(state.reason, state.message, metadata={"task_id": about.task_id})

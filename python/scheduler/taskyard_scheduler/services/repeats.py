@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from taskyard_core.engine.events import Refused
 from taskyard_core.records import Row
-from taskyard_scheduler.leader import Leader
+from taskyard_scheduler.leader import Leader, Remember
 from taskyard_service.errors import FailedPrecondition, FieldViolation, InvalidArgument
 
 Response = TypeVar("Response", bound=Message)
@@ -57,6 +58,24 @@ def row_of(leader: Leader, tenant: str, request_id: str, request: Message, respo
     return (
         tenant, request_id, type(request).__name__, digest(request), response.SerializeToString(), leader.clock.now(),
     )  # fmt: skip
+
+
+def remembering(leader: Leader, tenant: str, request: Any, answer: Callable[[Any], Message]) -> Remember:
+    """Returns what makes a repeat of a request that the engine answers recognisable; a refusal is not kept.
+
+    Args:
+        leader: The present term.
+        tenant: Whose request it is.
+        request: It has a `request_id`.
+        answer: Makes the response of the engine's answer.
+    """
+
+    def remember(value: Any) -> Row | None:
+        if isinstance(value, Refused):
+            return None
+        return row_of(leader, tenant, request.request_id, request, answer(value))
+
+    return remember
 
 
 async def kept_answer(leader: Leader, tenant: str, request_id: str, request: Message, answer: Response) -> Response:

@@ -15,7 +15,7 @@ from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.hand_calls import REASON_LIMIT, is_terminate
 from taskyard_scheduler.services.lookups import kept_run, no_run, stored_run
-from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.repeats import first_answer, remembering
 from taskyard_service.errors import FailedPrecondition, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -37,17 +37,11 @@ class RunHandCalls:
         first = await first_answer(leader, tenant, request.request_id, request, pb.CancelRunResponse)
         if first is not None:
             return first
-
-        def remember(value: Any) -> Any:
-            if isinstance(value, Refused):
-                return None
-            answer = pb.CancelRunResponse(state=pb.RunState.ValueType(value))
-            return row_of(leader, tenant, request.request_id, request, answer)
-
+        remember = remembering(leader, tenant, request, _cancelled)
         state = await cancel_run(leader, tenant, request.run_id, request.reason, kill=kill, remember=remember)
         if isinstance(state, Refused):
             raise FailedPrecondition(state.reason, state.message, metadata={"run_id": request.run_id})
-        return pb.CancelRunResponse(state=pb.RunState.ValueType(state))
+        return _cancelled(state)
 
     async def RetryRun(self, request: pb.RetryRunRequest, context: Any) -> pb.RetryRunResponse:
         require_run(request.run_id)
@@ -60,12 +54,7 @@ class RunHandCalls:
         first = await first_answer(leader, tenant, request.request_id, request, pb.RetryRunResponse)
         if first is not None:
             return first
-
-        def remember(value: Any) -> Any:
-            if isinstance(value, Refused):
-                return None
-            return row_of(leader, tenant, request.request_id, request, _retried(value))
-
+        remember = remembering(leader, tenant, request, _retried)
         outcome = await retry_run(leader, tenant, request.run_id, tuple(request.from_steps), remember)
         if isinstance(outcome, Refused):
             raise _refusal(outcome, request)
@@ -109,6 +98,10 @@ async def retry_run(
         finally:
             _unpin(leader, pinned)
     return outcome
+
+
+def _cancelled(state: Any) -> pb.CancelRunResponse:
+    return pb.CancelRunResponse(state=pb.RunState.ValueType(state))
 
 
 def _retried(outcome: Any) -> pb.RetryRunResponse:

@@ -25,7 +25,7 @@ from taskyard_scheduler.services.checks import check_runs
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
 from taskyard_scheduler.services.paging import read_name_page, read_time_page
-from taskyard_scheduler.services.repeats import first_answer, row_of
+from taskyard_scheduler.services.repeats import first_answer, kept_answer
 from taskyard_scheduler.services.run_hand_calls import RunHandCalls
 from taskyard_scheduler.services.variable_calls import VariableCalls
 from taskyard_service.errors import NotFound, Unavailable
@@ -73,13 +73,8 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
             tenant, workflow.name, workflow.version, workflow.SerializeToString(), digest, leader.clock.now(),
         )  # fmt: skip
         leader.definitions.take_workflow(row, replace(plan, version=workflow.version))
-        changes = leader.engine.cluster.batch.changes
-        changes.workflow_inserts.append(row)
-        repeat = row_of(leader, tenant, request.request_id, request, answer)
-        if repeat is not None:
-            changes.request_inserts.append(repeat)
-        await leader.committed()
-        return answer
+        leader.engine.cluster.batch.changes.workflow_inserts.append(row)
+        return await kept_answer(leader, tenant, request.request_id, request, answer)
 
     async def GetWorkflow(self, request: pb.GetWorkflowRequest, context: Any) -> pb.GetWorkflowResponse:
         require_workflow(request.name)
