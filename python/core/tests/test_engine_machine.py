@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from enginehands import HandRules, mostly, picks
 from engineinputs import BEAT_MS, KINDS, RUN_STEPS, SHAPES, STATUSES, TASKS, WAITS
 from enginekit import TENANT, task
 from enginemodel import REFUSABLE, Model, refusable
@@ -18,7 +19,6 @@ from enginepost import PostedWorker, PostLab, Story
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -29,18 +29,13 @@ from hypothesis.stateful import (
 from taskyard_core import ready
 from taskyard_core.engine import Batch, Standing, sessions
 from taskyard_core.engine.events import (
-    Cancel,
     CancelRun,
     Deregister,
     Hello,
     NewRun,
     NewTask,
-    Prioritize,
     Refused,
     Register,
-    Requeue,
-    Retry,
-    RetryRun,
     StartRuns,
     Submit,
     WorkerFrame,
@@ -56,10 +51,6 @@ SMALL_HEAD = 6
 TURNS = 30
 """After so many turns without a new event everything must have come to rest."""
 
-picks = st.integers(0, 1_000)
-mostly = st.sampled_from((False, True, True))
-"""Whether all that is on its way arrives at once."""
-
 
 @dataclass
 class Flight:
@@ -70,7 +61,7 @@ class Flight:
     retried: set[str]
 
 
-class EngineMachine(RuleBasedStateMachine):
+class EngineMachine(HandRules):
     """Random histories, told to a story when they end."""
 
     def __init__(self, story: Story | None = None) -> None:
@@ -91,9 +82,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.lab.plan("wf", RUN_STEPS)
         self.model = Model(self.lab)
         self.sealed: deque[Flight] = deque()  # on their way into SQL, the oldest first
-        self.operations: list[tuple[Any, list[str]]] = []  # events whose rows are read, and what they pinned
-        self.pinned: list[str] = []  # by events that are handled and not sealed yet
-        self.retried: set[str] = set()  # since the last seal
+        self.operations = []
+        self.pinned, self.retried = [], set()
         for number, shape in enumerate(fleet):
             self._register(number, shape if number else {**shape, "types": ("*",)})
         self._come_back()
@@ -132,100 +122,6 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _start_run(self) -> None:
         self.lab.engine.handle(StartRuns("run", TENANT, [NewRun("wf", 1)]), self.lab.now)
-
-    @rule(pick=picks, again=st.booleans(), fitting=mostly, at_once=st.booleans())
-    def ask_about(self, pick: int, again: bool, fitting: bool, at_once: bool) -> None:
-        """A caller wants an instance cancelled or retried: it is pinned and its rows are read."""
-        ids = self._to_retry() if again and fitting else self._to_cancel() if fitting else []
-        ids = ids or sorted(self.lab.tables.instances)
-        if not ids:
-            return
-        id = ids[pick % len(ids)]
-        c, tables = self.lab.engine.cluster, self.lab.tables
-        c.pin(id)
-        row = c.instances.get(id) or tables.instance(id)
-        event: Any = Retry("retry", id, row) if again else Cancel("cancel", id, "enough", row)
-        pins = [id]
-        if again and row.run_id:
-            c.pin(row.run_id)
-            pins.append(row.run_id)
-            if row.run_id not in c.runs:
-                event.run_row = tables.run_row(row.run_id)
-                event.run_instances = tables.steps(row.run_id)
-        self.operations.append((event, pins))
-        if at_once:
-            self.act_on(len(self.operations) - 1)
-            self._arrive()
-
-    @rule(pick=picks, what=st.sampled_from(("terminate", "requeue", "prioritize")), priority=st.integers(1, 10))
-    def act_by_hand(self, pick: int, what: str, priority: int) -> None:
-        """A person stops an instance without grace, gives it back to its queue, or gives it another place in it."""
-        rows = self.lab.tables.instances.values()
-        ids = sorted(row["id"] for row in rows if row["phase"] != ENDED) or sorted(self.lab.tables.instances)
-        if not ids:
-            return
-        id = ids[pick % len(ids)]
-        c = self.lab.engine.cluster
-        c.pin(id)
-        row = c.instances.get(id) or self.lab.tables.instance(id)
-        events: dict[str, Any] = {
-            "terminate": Cancel("cancel", id, "now", row, kill=True),
-            "requeue": Requeue("requeue", id, row),
-            "prioritize": Prioritize("prioritize", id, priority, row),
-        }
-        self.operations.append((events[what], [id]))
-        self.act_on(len(self.operations) - 1)
-        self.lab.seen[f"{what} by hand"] += 1
-
-    @rule(pick=picks, step=st.none() | st.integers(0, len(RUN_STEPS) - 1), at_once=st.booleans())
-    def take_up_run(self, pick: int, step: int | None, at_once: bool) -> None:
-        """A person has a run go on: from a step, or from all that ended badly."""
-        tables, c = self.lab.tables, self.lab.engine.cluster
-        ids = sorted(tables.runs)
-        if not ids:
-            return
-        id = ids[pick % len(ids)]
-        live = c.find_run(id)
-        pins = [id, *(live.instance_ids.values() if live is not None else ())]
-        for each in pins:
-            c.pin(each)
-        steps = () if step is None else (RUN_STEPS[step][0],)
-        self.operations.append((RetryRun("take up", id, steps, tables.run_row(id), tables.steps(id)), pins))
-        if at_once:
-            self.act_on(len(self.operations) - 1)
-            self._arrive()
-
-    def _to_retry(self) -> list[str]:
-        rows = self.lab.tables.instances.values()
-        return sorted(row["id"] for row in rows if row["state"] in (S.FAILED, S.TIMEOUT, S.CANCELLED))
-
-    def _to_cancel(self) -> list[str]:
-        held = {id for worker in self.lab.engine.cluster.fleet.workers.values() for id in worker.attempts}
-        return sorted(held & self.lab.tables.instances.keys())
-
-    @precondition(lambda self: self.operations)
-    @rule(pick=picks)
-    def act_on(self, pick: int) -> None:
-        """The rows are read: the event is handled."""
-        event, pins = self.operations.pop(pick % len(self.operations))
-        if isinstance(event, RetryRun):  # who asks reads again when the run went on meanwhile
-            event.run_row = self.lab.tables.run_row(event.run_id)
-            event.run_instances = self.lab.tables.steps(event.run_id)
-        self.lab.engine.handle(event, self.lab.now)
-        self.pinned += pins
-        reply, value = self.lab.engine.cluster.batch.answers[-1]
-        assert reply == event.reply
-        if isinstance(event, Retry) and not isinstance(value, Refused):
-            self.lab.seen["retried by hand"] += 1
-            self.retried.add(event.task_id)
-            instance = self.lab.engine.cluster.find(event.task_id)
-            assert instance is not None
-            self.model.reopened.add(instance.run_id)
-        if isinstance(event, RetryRun) and not isinstance(value, Refused):
-            self.lab.seen["run taken up"] += 1
-            steps = [id for id, row in self.lab.tables.instances.items() if row["run_id"] == event.run_id]
-            self.retried |= {*steps, *pins}
-            self.model.reopened.add(event.run_id)
 
     @rule(pick=picks)
     def cancel_run(self, pick: int) -> None:
