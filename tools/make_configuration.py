@@ -5,18 +5,16 @@ Not where settings are decided: each service's `settings.py` is. `--check` fails
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import inspect
 import sys
-from pathlib import Path
 
 from pydantic import BaseModel
+from written import ROOT, settle
 
 from taskyard_service.settings import Row, describe
 
-ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "configuration.md"
 PACKAGES = ("taskyard_scheduler", "taskyard_api", "taskyard_ai", "taskyard_worker", "taskyard_client", "taskyard_cli")
 INTRODUCTION = """\
@@ -86,22 +84,11 @@ def line(row: Row) -> str:
 
 def main() -> int:
     """Writes the page, or with --check only compares; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not current")
-    check = parser.parse_args().check
     classes = settings_classes()
     if not classes:
         print("no settings class found: run `make setup` first", file=sys.stderr)
         return 1
-    text = page(classes)
-    name = TARGET.relative_to(ROOT)
-    if not check:
-        TARGET.write_text(text, encoding="utf-8")
-        print(f"wrote {name}: {', '.join(cls.__name__ for cls in classes)}")
-    elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-        print(f"{name} is not what the settings say: run `python tools/make_configuration.py`", file=sys.stderr)
-        return 1
-    return 0
+    return settle({TARGET: page(classes)}, "make_configuration.py")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Not where either is decided. `--check` fails when a page is not what they say.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +15,13 @@ import typer
 from google.api import annotations_pb2
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, MethodDescriptor
+from written import ROOT, settle
 
 from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_cli.tree import build
 from taskyard_service.gateway.openapi.comments import contract_comments
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = ROOT / "docs"
 SOURCES = (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2, policies_pb2)
 CONNECTION = ("--address", "--token", "--ca")
 """Options of every command that asks a scheduler: told once."""
@@ -185,20 +185,8 @@ def _table(context: Any, params: Iterable[Any]) -> Iterator[str]:
 
 def main() -> int:
     """Writes the pages, or with --check only compares; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is not current")
-    check, stale = parser.parse_args().check, 0
-    for name, text in (("contract.md", contract_page()), ("commands.md", commands_page())):
-        target = DOCS / name
-        if target.exists() and target.read_text(encoding="utf-8") == text:
-            continue
-        if check:
-            print(f"docs/{name} is not current: run `python tools/make_reference.py`", file=sys.stderr)
-            stale = 1
-        else:
-            target.write_text(text, encoding="utf-8")
-            print(f"wrote docs/{name}")
-    return stale
+    pages = {DOCS / "contract.md": contract_page(), DOCS / "commands.md": commands_page()}
+    return settle(pages, "make_reference.py")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Not a build step: the result is checked in, and `--check` fails when it is not w
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -18,6 +17,7 @@ from generate import ROOT, include_paths, our_protos
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from written import settle
 
 from taskyard_cli.durations import HOW, PATTERN
 from taskyard_cli.workflow_shape import (
@@ -222,19 +222,7 @@ def schema_text() -> str:
 
 def main() -> int:
     """Writes the schema, or with --check only compares; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Make the JSON Schema of workflow files from proto/.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the schema is stale")
-    arguments = parser.parse_args()
-    text = schema_text()
-    current = TARGET.read_text(encoding="utf-8") if TARGET.exists() else ""
-    if text == current:
-        return 0
-    if arguments.check:
-        print(f"stale: {TARGET.relative_to(ROOT)}: run python tools/make_workflow_schema.py")
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {TARGET.relative_to(ROOT)}")
-    return 0
+    return settle({TARGET: schema_text()}, "make_workflow_schema.py")
 
 
 if __name__ == "__main__":

@@ -330,7 +330,7 @@ def test_what_the_library_refuses_is_refused_and_what_is_taken_reads_as_it_does(
     reader = RequestReader(binding_of("Register"))
     try:
         canonical: Any = json_format.Parse(body.decode(), message("PutThingRequest"))
-    except Exception:
+    except Exception:  # whatever it raises of a document, of the library's own or not, is its refusal
         canonical = None
     read, found = taken_or_refused(reader, body)
     assert all(each.field and each.description for each in found)

@@ -190,16 +190,17 @@ async def test_a_slow_head_is_ended(served: Served, request_bytes: bytes) -> Non
     assert await served.raw(request_bytes) == b""
 
 
+async def trickle(writer: asyncio.StreamWriter, part: bytes) -> None:
+    """Is a client that sends a little now and then, and so is never idle for long, until it is closed."""
+    while not writer.is_closing():
+        writer.write(part)
+        await asyncio.sleep(0.02)
+
+
 async def test_a_head_that_trickles_is_ended(served: Served) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.server.port)
     writer.write(b"GET /healthz HTTP/1.1\r\n")
-
-    async def trickle() -> None:
-        while not writer.is_closing():
-            writer.write(b"X: y\r\n")
-            await asyncio.sleep(0.02)
-
-    task = asyncio.create_task(trickle())
+    task = asyncio.create_task(trickle(writer, b"X: y\r\n"))
     try:
         assert await asyncio.wait_for(reader.read(), 10) == b""
     except ConnectionError:
@@ -213,13 +214,7 @@ async def test_a_body_that_nobody_wants_may_not_trickle(served: Served) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.server.port)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
     assert b"200" in await reader.readline()
-
-    async def trickle() -> None:
-        while not writer.is_closing():
-            writer.write(b"x")
-            await asyncio.sleep(0.02)
-
-    task = asyncio.create_task(trickle())
+    task = asyncio.create_task(trickle(writer, b"x"))
     try:
         await asyncio.wait_for(reader.read(), 10)
     except ConnectionError:
