@@ -15,7 +15,7 @@ from docs.pages import ROOT
 
 SECTIONS = {
     "Workspace", "Contract", "Core", "Scheduler", "Python worker and client", "Command", "Demo", "Simulation",
-    "Benchmarks", "Bad input", "Faults", "Submitting", "By hand", "HTTP and JSON", "Real workflows",
+    "Benchmarks", "Bad input", "Faults", "Submitting", "By hand", "Watching", "HTTP and JSON", "Real workflows",
     "Not yet shown",
 }  # fmt: skip
 PAGE = (ROOT / "docs" / "traceability.md").read_text(encoding="utf-8")

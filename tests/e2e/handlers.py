@@ -126,6 +126,18 @@ async def talk_until(ctx: Context, gate: str) -> dict[str, bool]:
     return {"gate": True}
 
 
+@task("recite")
+async def recite(ctx: Context, gate: str) -> dict[str, bool]:
+    """Gives out half a line and a log line, waits for a file, gives out the rest."""
+    await ctx.stream("One ")
+    ctx.log.info("a note")
+    while not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240 - as above
+        await asyncio.sleep(0.01)
+    for word in ("two", ".\n", "Three"):
+        await ctx.stream(word)
+    return {"gate": True}
+
+
 @task("climb")
 async def climb(ctx: Context, steps: int) -> dict[str, Any]:
     """Counts up and keeps where it is; the first attempt dies half-way."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from rich.text import Text
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
+from taskyard_cli.log_lines import LogPrinter
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
@@ -29,6 +30,16 @@ from taskyard_cli.show import (
 )
 from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_client import AsyncClient
+
+
+class Stream(StrEnum):
+    """What a line of a log is of."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    LOG = "log"
+    OUTPUT = "output"
+
 
 TaskId = Annotated[str, typer.Argument(callback=not_empty, help="The task's id.", show_default=False)]
 
@@ -152,6 +163,10 @@ def logs(
         str | None,
         typer.Option("--since", callback=not_empty, help="Only lines since this time, or of the last, e.g. 10m."),
     ] = None,
+    stream: Annotated[
+        list[Stream] | None,
+        typer.Option("--stream", help="Only what is of this stream; repeatable. `output` alone is joined as it came."),
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
@@ -162,32 +177,25 @@ def logs(
         raise CliError(
             "--attempt shows one attempt and --follow all of them as they come; leave one of the two out", Exit.USAGE
         )
-    console = out()
     begin = None if since is None else since_time(since)
+    streams = list(dict.fromkeys(each.value for each in stream or ()))
+    printer = LogPrinter(out(), apart=follow, alone=len(streams) == 1)
 
     async def work(client: AsyncClient) -> None:
-        shown = 0
         async with meant_as_task(client, task_id):
-            lines = client.logs(task_id, attempt=attempt or 0, follow=follow, contains=search or "", since=begin)
+            lines = client.logs(
+                task_id, attempt=attempt or 0, follow=follow, contains=search or "", since=begin, streams=streams
+            )
             async for line in lines:
                 if output is Output.JSON:
                     print_json(line, line=True)
-                    continue
-                if follow and line.attempt != shown and (shown or line.attempt > 1):
-                    # With the lines, so that a file keeps the attempts apart as a terminal does.
-                    console.print(Text(f"--- attempt {line.attempt} ---", style="dim"))
-                shown = line.attempt
-                _print_line(console.is_terminal, line)
+                else:
+                    printer.print(line)
 
-    with_client(address, token, ca, work)
-
-
-def _print_line(terminal: bool, line: pb.StoredLogLine) -> None:
-    level = f"{line.content.level} " if line.content.level else ""
-    text = f"{level}{line.content.text}"
-    # A file gets exactly what was written; a terminal gets nothing that could drive it.
-    sys.stdout.write(f"{harmless(text) if terminal else text}\n")
-    sys.stdout.flush()
+    try:
+        with_client(address, token, ca, work)
+    finally:
+        printer.end()
 
 
 def explain(

@@ -181,6 +181,32 @@ def test_logs(at: Cli) -> None:
     assert followed.stderr == ""
 
 
+def spoken(attempt: int, number: int, text: str, stream: str = "output", **more: Any) -> tasks_pb2.StoredLogLine:
+    content = tasks_pb2.LogLine(text=text, stream=stream, **more)
+    return tasks_pb2.StoredLogLine(attempt=attempt, line=number, content=content)
+
+
+def test_what_a_task_gives_out_is_joined_as_it_came(at: Cli, served: Served) -> None:
+    model = served.model
+    model.tasks["task-t"] = tasks_pb2.TaskInstance(task_id="task-t", status=Status.TASK_STATUS_SUCCESS)
+    model.logs["task-t"] = [
+        spoken(1, 0, "lost", partial=True),
+        spoken(2, 0, "One ", partial=True),
+        spoken(2, 1, "noted", "log", level="INFO"),
+        spoken(2, 2, "two."),
+        spoken(2, 3, "Three", partial=True),
+        spoken(2, 4, "", partial=False),
+        spoken(2, 5, "four", partial=True),
+    ]
+    alone = at("logs", "-f", "task-t", "--stream", "output")
+    assert alone.stdout == "lost\n--- attempt 2 ---\nOne two.\nThree\nfour"
+    both = at("logs", "-f", "task-t", "--stream", "output", "--stream", "log")
+    assert both.stdout == "lost\n--- attempt 2 ---\nOne \nINFO noted\ntwo.\nThree\nfour\n"
+    assert at("logs", "task-t", "--stream", "stderr").stdout == ""
+    refused = at("logs", "task-t", "--stream", "stdin")
+    assert (refused.exit_code, "'output'" in refused.stderr) == (Exit.USAGE, True)
+
+
 @pytest.mark.usefixtures("furnished")
 def test_of_several_messages_each_is_on_one_line(at: Cli, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in at("logs", "-f", "task-a", "-o", "json").stdout.splitlines()]

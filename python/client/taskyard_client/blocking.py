@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -64,10 +64,18 @@ class BlockingTask:
         return self._client.explain(self.id)
 
     def logs(
-        self, *, attempt: int = 0, follow: bool = False, contains: str = "", since: datetime | None = None
+        self,
+        *,
+        attempt: int = 0,
+        follow: bool = False,
+        contains: str = "",
+        since: datetime | None = None,
+        streams: Iterable[str] = (),
     ) -> Iterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""
-        return self._client.logs(self.id, attempt=attempt, follow=follow, contains=contains, since=since)
+        return self._client.logs(
+            self.id, attempt=attempt, follow=follow, contains=contains, since=since, streams=streams
+        )
 
 
 class BlockingRun:

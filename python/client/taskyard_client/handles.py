@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -131,10 +131,18 @@ class TaskHandle:
         return await self._calls.explain(self.id)
 
     def logs(
-        self, *, attempt: int = 0, follow: bool = False, contains: str = "", since: datetime | None = None
+        self,
+        *,
+        attempt: int = 0,
+        follow: bool = False,
+        contains: str = "",
+        since: datetime | None = None,
+        streams: Iterable[str] = (),
     ) -> AsyncIterator[StoredLogLine]:
         """Yields its log lines; see TaskCalls.logs."""
-        return self._calls.logs(self.id, attempt=attempt, follow=follow, contains=contains, since=since)
+        return self._calls.logs(
+            self.id, attempt=attempt, follow=follow, contains=contains, since=since, streams=streams
+        )
 
 
 class RunHandle:

@@ -344,8 +344,11 @@ class TaskCalls:
         follow: bool = False,
         contains: str = "",
         since: datetime | None = None,
+        streams: Iterable[str] = (),
     ) -> AsyncGenerator[pb.StoredLogLine, None]:
         """Yields log lines of a task.
+
+        The text of the stream `output` as it came is each line's text, and a line feed after it unless it is `partial`.
 
         Args:
             task_id: Which.
@@ -353,15 +356,17 @@ class TaskCalls:
             follow: True: all attempts' lines, and new ones as they come, until the task has ended.
             contains: Only lines whose text has this in it, whatever its case. Empty: all.
             since: Only lines written then or later, by the worker's clock. None: all.
+            streams: Only lines of these: `stdout`, `stderr`, `log`, `output`. Empty: all.
 
         Raises:
-            InvalidInput: `contains` is too long.
+            InvalidInput: `contains` is too long, or there is no such stream.
             NotFound: There is no such task or attempt.
             Gone: Lines that are to come next were removed.
         """
         selection = None
-        if contains or since is not None:
-            selection = pb.LogSelection(contains=contains)
+        wanted = [streams] if isinstance(streams, str) else list(streams)
+        if contains or wanted or since is not None:
+            selection = pb.LogSelection(contains=contains, streams=wanted)
         if selection is not None and since is not None:
             selection.since.FromDatetime(zoned(since, "since"))
         if follow:

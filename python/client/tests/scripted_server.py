@@ -275,7 +275,8 @@ def _selected(
 ) -> list[tasks_pb2.StoredLogLine]:
     since = selection.since.ToDatetime() if selection.HasField("since") else datetime.min
     word = selection.contains.casefold()
-    return [one for one in lines if word in one.content.text.casefold() and one.content.time.ToDatetime() >= since]
+    found = [one for one in lines if word in one.content.text.casefold() and one.content.time.ToDatetime() >= since]
+    return [one for one in found if not selection.streams or one.content.stream in selection.streams]
 
 
 def _check(task: tasks_pb2.TaskSubmission) -> tasks_pb2.SubmitOutcome:

@@ -50,6 +50,24 @@ def test_a_line_is_not_older() -> None:
     assert not wanted(line("y", 2_000))
 
 
+def test_a_line_is_of_one_of_the_streams() -> None:
+    wanted = read_selection(LogSelection(streams=["output", "stderr"], contains="x"))
+    assert wanted is not None
+    named = ("stdout", "stderr", "log", "output")
+    assert [name for name in named if wanted(LogLine(stream=name, text="x"))] == ["stderr", "output"]
+    assert not wanted(LogLine(stream="output", text="y"))
+
+
+def test_a_stream_that_there_is_not_is_named() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_selection(LogSelection(streams=["output", "stdin"]))
+    (violation,) = refused.value.violations
+    assert violation.field == "selection.streams[1]"
+    assert violation.description == "'stdin' is no stream: give stdout, stderr, log, output"
+    with pytest.raises(InvalidInput, match=r"selection\.streams"):
+        read_selection(LogSelection(streams=["log"] * 5))
+
+
 def test_what_breaks_a_rule_is_named() -> None:
     with pytest.raises(InvalidInput) as refused:
         read_selection(LogSelection(contains="x" * 1_001, since=Timestamp(seconds=-1)))

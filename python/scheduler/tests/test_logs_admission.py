@@ -40,7 +40,8 @@ def test_a_line_too_long_is_cut_between_characters_with_a_mark_that_tells_its_le
 
 
 def test_labels_from_outside_are_cut_too() -> None:
-    cut = cut_line(LogLine(text="x", stream="s" * 5_000, level="l" * 5_000), 100)
+    cut = cut_line(LogLine(text="x", stream="s" * 5_000, level="l" * 5_000, partial=True), 100)
+    assert cut.partial
     assert (len(cut.stream), len(cut.level), cut.text) == (16, 16, "x")
 
 

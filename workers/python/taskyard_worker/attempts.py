@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from taskyard.v1.tasks_pb2 import (
@@ -23,6 +24,7 @@ from taskyard.v1.tasks_pb2 import (
 )
 from taskyard.v1.workers_pb2 import TaskAssignment, TaskProgress
 from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
+from taskyard_worker.live_output import LiveOutput
 from taskyard_worker.registry import Handler
 
 _decode = json.JSONDecoder().raw_decode
@@ -108,6 +110,10 @@ class AttemptHost(Protocol):
         """Append to an attempt's log. From any thread."""
         ...
 
+    def write_text(self, attempt: Attempt, text: str) -> None:
+        """Append a piece of what an attempt gives out. From any thread."""
+        ...
+
     def reports_changed(self, attempt: Attempt) -> None:
         """Send the attempt's reports with the next frame. On the loop only."""
         ...
@@ -133,8 +139,8 @@ class Attempt:
     """An attempt that runs here. Implements the `CallPort` that handlers are called with."""
 
     __slots__ = (
-        "_waiters", "assignment", "ended", "handler", "host", "lane", "logged", "reports", "stop", "stop_event",
-        "stream", "timer", "token",
+        "_waiters", "assignment", "ended", "handler", "host", "lane", "live", "logged", "reports", "stop",
+        "stop_event", "stream", "timer", "token",
     )  # fmt: skip
 
     def __init__(
@@ -152,6 +158,7 @@ class Attempt:
         self.reports: Reports | None = None
         self.ended = False
         self.logged = False
+        self.live: LiveOutput | None = None  # what it gives out as it comes
         self._waiters: list[tuple[int, Waiter]] | None = None
 
     @property
@@ -183,6 +190,12 @@ class Attempt:
     def worker_id(self) -> str:
         """Id of the worker that runs the attempt."""
         return self.host.worker_id
+
+    @property
+    def run_timeout_s(self) -> float | None:
+        """How long the attempt may run, in seconds; None: no bound."""
+        limit_ms = self.assignment.timeout_ms
+        return limit_ms / 1000 if limit_ms > 0 else None
 
     @property
     def stored_checkpoint(self) -> str | None:
@@ -227,8 +240,16 @@ class Attempt:
         return [name for name in self.assignment.params if name not in typed]
 
     def write_log(self, level: str, text: str) -> None:
-        """Append to the attempt's log. From any thread."""
+        """Append to the attempt's log, after what was given out before. From any thread."""
+        if self.live is not None:
+            self.live.flush()
         self.host.write_log(self, "log", level, (text,))
+
+    def write_text(self, text: str) -> None:
+        """Give out text as it comes. From any thread."""
+        if self.live is None:
+            self.live = LiveOutput(self.host.loop, partial(self.host.write_text, self))
+        self.live.write(text)
 
     def write_output(self, stream: str, lines: Sequence[str]) -> None:
         """Append lines of a child's `stdout` or `stderr` to the attempt's log."""

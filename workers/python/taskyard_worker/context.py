@@ -20,7 +20,7 @@ to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class AttemptPort(Protocol):
-    """What a Context asks of the attempt behind it. `report_progress` and `write_log` work from any thread."""
+    """What a Context asks of the attempt behind it. What reports or writes works from any thread."""
 
     @property
     def task_id(self) -> str:
@@ -53,6 +53,11 @@ class AttemptPort(Protocol):
         ...
 
     @property
+    def run_timeout_s(self) -> float | None:
+        """How long the attempt may run, in seconds; None: no bound."""
+        ...
+
+    @property
     def stored_checkpoint(self) -> str | None:
         """The newest checkpoint as JSON text, of this attempt or else of an earlier one."""
         ...
@@ -68,6 +73,10 @@ class AttemptPort(Protocol):
 
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log. Never blocks on the network."""
+        ...
+
+    def write_text(self, text: str) -> None:
+        """Give out text as it comes. Never blocks on the network."""
         ...
 
     def report_progress(self, percent: float | None, message: str) -> None:
@@ -155,6 +164,11 @@ class Context:
         return self._port.worker_id
 
     @property
+    def run_timeout(self) -> float | None:
+        """How long this attempt may run, in seconds from its start; None: no bound."""
+        return self._port.run_timeout_s
+
+    @property
     def log(self) -> TaskLog:
         """The attempt's log."""
         return TaskLog(self._port)
@@ -184,6 +198,26 @@ class Context:
         """Raise TaskStopped once the attempt must stop. For handlers in threads, between two pieces of work."""
         if self._port.stopping:
             raise TaskStopped("the attempt was told to stop")
+
+    def stream(self, text: str) -> Coroutine[Any, Any, None]:
+        """Give out text as it comes, line ends or none: whoever watches the task sees it within a tenth of a second.
+
+        `taskyard logs -f --stream output` prints it as it came. It counts as the attempt's log does, 10 MiB in all, and
+        is not the task's output, which is what the handler returns.
+
+        Args:
+            text: What comes next; what belongs to a line may be given in pieces.
+
+        Raises:
+            NonRetryable: The handler is no `async def`: it calls `stream_sync`.
+        """
+        needs_await("stream")
+        return self._stream(text)
+
+    def stream_sync(self, text: str) -> None:
+        """Do what `stream` does, from a thread."""
+        if text:
+            self._port.write_text(text)
 
     def progress(self, percent: float | None = None, message: str = "") -> Coroutine[Any, Any, None]:
         """Tell how far the work is. When told faster than it can be sent, the newest wins.
@@ -226,6 +260,9 @@ class Context:
             TaskStopped: The attempt was told to stop before the checkpoint was committed.
         """
         self._port.store_checkpoint_sync(checkpoint_text(value))
+
+    async def _stream(self, text: str) -> None:
+        self.stream_sync(text)
 
     async def _progress(self, percent: float | None, message: str) -> None:
         self.progress_sync(percent, message)

@@ -38,6 +38,7 @@ class IsolatedAttempt:
         self.run_id: str = order["run_id"]
         self.step_id: str = order["step_id"]
         self.worker_id: str = order["worker_id"]
+        self.run_timeout_s: float | None = order["run_timeout_s"]
         self.stored_checkpoint: str | None = order["checkpoint"]
         self._input: dict[str, Any] = order["input"]
         self._flat = frozenset(order["flat"])
@@ -70,6 +71,11 @@ class IsolatedAttempt:
     def write_log(self, level: str, text: str) -> None:
         """Append to the attempt's log."""
         self.say({"log": [level, text[:MAX_LOG_CHARACTERS]]})
+
+    def write_text(self, text: str) -> None:
+        """Give out text as it comes; a long one in parts, since a message has its limit."""
+        for start in range(0, len(text), MAX_LOG_CHARACTERS):
+            self.say({"text": text[start : start + MAX_LOG_CHARACTERS]})
 
     def report_progress(self, percent: float | None, message: str) -> None:
         """Tell the progress."""

@@ -151,6 +151,8 @@ class Conversation:
         attempt = self._attempt
         if "log" in message:
             attempt.write_log(*message["log"])
+        elif "text" in message:
+            attempt.write_text(message["text"])
         elif "progress" in message:
             attempt.report_progress(*message["progress"])
         elif "checkpoint" in message:
@@ -183,6 +185,7 @@ def order_for(attempt: Attempt) -> dict[str, Any]:
         "run_id": attempt.run_id,
         "step_id": attempt.step_id,
         "worker_id": attempt.worker_id,
+        "run_timeout_s": attempt.run_timeout_s,
         "checkpoint": attempt.stored_checkpoint,
         "input": attempt.input(),
         "flat": attempt.flat_names(),

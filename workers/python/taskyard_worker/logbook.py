@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from taskyard.v1.tasks_pb2 import LogLine
 from taskyard.v1.workers_pb2 import LogChunk, LogChunkAck
@@ -21,6 +21,12 @@ MAX_PENDING_BYTES = 64 * 1024 * 1024
 MAX_CHUNKS = 1000
 MAX_CALL_BYTES = 1024 * 1024
 """Size at which a call to the scheduler is closed; the contract allows 4 MiB."""
+
+PART_CHARACTERS = 16 * 1024
+"""Text that is given out as it comes is parted and not cut: so many characters are never more than a line may have."""
+
+Piece = tuple[str, str, str, bool]
+"""Stream, level, text, and whether the text goes on."""
 
 _CUT_MARK = " … [line cut at 64 KiB]"
 _FULL_MARK = "[log cut: this attempt has written 10 MiB; further lines are not kept]"
@@ -77,17 +83,38 @@ class LogBook:
 
     def append(self, task_id: str, token: str, stream: str, level: str, lines: Sequence[str]) -> None:
         """Add lines; one that contains line ends becomes several."""
+        self._append(
+            task_id,
+            token,
+            (
+                (stream, level, line, False)
+                for text in lines
+                for line in (text.split("\n") if "\n" in text else (text,))
+            ),
+        )
+
+    def append_text(self, task_id: str, token: str, stream: str, text: str) -> None:
+        """Add text as it came: what has no line end is a partial line, which the next text goes on from."""
+        *whole, rest = text.split("\n")
+        pieces: list[Piece] = []
+        for line in whole:
+            *parts, last = parts_of(line)
+            pieces += [(stream, "", part, True) for part in parts]
+            pieces.append((stream, "", last, False))
+        pieces += [(stream, "", part, True) for part in parts_of(rest) if part]
+        self._append(task_id, token, pieces)
+
+    def _append(self, task_id: str, token: str, pieces: Iterable[Piece]) -> None:
         now = self._wall()
         with self._lock:
             log = self._logs.get(token)
             if log is None:
                 log = self._logs[token] = AttemptLog(task_id, token)
             was_empty = self._pending_bytes == 0
-            for text in lines:
+            for piece in pieces:
                 if log.closed or log.accepted_bytes >= MAX_ATTEMPT_BYTES:
                     break
-                for line in text.split("\n") if "\n" in text else (text,):
-                    self._add(log, stream, level, line, now)
+                self._add(log, piece, now)
         if was_empty:
             self._wake()
 
@@ -136,9 +163,8 @@ class LogBook:
             if ack.attempt_token in self._logs:
                 self._logs[ack.attempt_token] = self._logs.pop(ack.attempt_token)
 
-    def _add(self, log: AttemptLog, stream: str, level: str, text: str, now: int) -> None:
-        if log.closed or log.accepted_bytes >= MAX_ATTEMPT_BYTES:
-            return
+    def _add(self, log: AttemptLog, piece: Piece, now: int) -> None:
+        stream, level, text, partial = piece
         text = cut_line(clean_text(text))
         size = (len(text) if text.isascii() else len(text.encode())) + 32
         if self._pending_bytes + size > MAX_PENDING_BYTES:
@@ -148,13 +174,14 @@ class LogBook:
         if log.dropped:
             note = f"[{log.dropped} lines dropped: they came faster than the scheduler took them]"
             log.dropped = 0
-            self._push(log, "log", "WARNING", note, len(note) + 32, now)
-        self._push(log, stream, level, text, size, now)
+            self._push(log, ("log", "WARNING", note, False), len(note) + 32, now)
+        self._push(log, (stream, level, text, partial), size, now)
         if log.accepted_bytes >= MAX_ATTEMPT_BYTES:
-            self._push(log, "log", "WARNING", _FULL_MARK, len(_FULL_MARK) + 32, now)
+            self._push(log, ("log", "WARNING", _FULL_MARK, False), len(_FULL_MARK) + 32, now)
 
-    def _push(self, log: AttemptLog, stream: str, level: str, text: str, size: int, now: int) -> None:
-        line = LogLine(stream=stream, text=text, level=level)
+    def _push(self, log: AttemptLog, piece: Piece, size: int, now: int) -> None:
+        stream, level, text, partial = piece
+        line = LogLine(stream=stream, text=text, level=level, partial=partial)
         line.time.seconds, rest = divmod(now, 1000)
         line.time.nanos = rest * 1_000_000
         log.lines.append(line)
@@ -165,6 +192,11 @@ class LogBook:
     def _let_go(self, log: AttemptLog) -> None:
         if log.ended and not log.lines:
             del self._logs[log.token]
+
+
+def parts_of(line: str) -> list[str]:
+    """Return the parts of a line that are short enough for lines of their own; at least one."""
+    return [line[start : start + PART_CHARACTERS] for start in range(0, len(line), PART_CHARACTERS)] or [line]
 
 
 def cut_line(text: str) -> str:

@@ -354,6 +354,8 @@ class Work:
     def attempt_ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
         """Free the slot and report."""
         token, assignment, stop = attempt.token, attempt.assignment, attempt.stop
+        if attempt.live is not None:
+            attempt.live.flush()
         attempt.ended = True
         del self._running[token]
         if assignment.exclusive:
@@ -380,6 +382,12 @@ class Work:
         if not attempt.ended:
             attempt.logged = True
             self._logbook.append(attempt.task_id, attempt.token, stream, level, lines)
+
+    def write_text(self, attempt: Attempt, text: str) -> None:
+        """Append a piece of what an attempt gives out. From any thread."""
+        if not attempt.ended:
+            attempt.logged = True
+            self._logbook.append_text(attempt.task_id, attempt.token, "output", text)
 
     def reports_changed(self, attempt: Attempt) -> None:
         """Send the attempt's reports with the next frame."""

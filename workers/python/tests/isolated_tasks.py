@@ -25,8 +25,10 @@ def echo(ctx: Context, input: dict[str, Any]) -> dict[str, Any]:
     ctx.log.info("working on %s", ctx.task_id)
     print("printed")  # noqa: T201 - what a handler prints is shown, too
     print("complained", file=sys.stderr)  # noqa: T201
+    ctx.stream_sync("given out")
     ctx.progress_sync(50, "half")
-    return {"input": input, "pid": os.getpid(), "attempt": ctx.attempt, "tenant": ctx.tenant, "id": ctx.worker_id}
+    return {"input": input, "pid": os.getpid(), "attempt": ctx.attempt, "tenant": ctx.tenant, "id": ctx.worker_id,
+            "limit": ctx.run_timeout}  # fmt: skip
 
 
 @registry.task("async_echo", isolated=True)

@@ -6,11 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_fakes import Answers, FakeLink, assignment, working
 
+from taskyard.v1.tasks_pb2 import LogLine
 from taskyard.v1.workers_pb2 import LogChunk, LogChunkAck
 from taskyard_worker import TaskRegistry
 from taskyard_worker.context import Context
 from taskyard_worker.link import LinkError
-from taskyard_worker.logbook import MAX_ATTEMPT_BYTES, MAX_LINE_BYTES, MAX_PENDING_BYTES, LogBook, cut_line
+from taskyard_worker.logbook import (
+    MAX_ATTEMPT_BYTES,
+    MAX_LINE_BYTES,
+    MAX_PENDING_BYTES,
+    PART_CHARACTERS,
+    LogBook,
+    cut_line,
+)
 
 
 class Book(LogBook):
@@ -95,6 +103,21 @@ def test_an_ended_attempt_is_forgotten_once_its_lines_are_sent() -> None:
     book.take()
     book.end("b")
     assert book._logs == {}
+
+
+def joined(lines: list[LogLine]) -> str:
+    return "".join(line.text + ("" if line.partial else "\n") for line in lines)
+
+
+@given(st.lists(st.text("a\né", max_size=8) | st.integers(0, 2).map(lambda n: "x" * (n * PART_CHARACTERS + n))))
+def test_text_that_comes_in_pieces_is_what_it_was_once_joined(pieces: list[str]) -> None:
+    book = Book()
+    for piece in pieces:
+        book.append_text("task-a", "a", "output", piece)
+    lines = [line for chunk in book.chunks() for line in chunk.lines]
+    assert joined(lines) == "".join(pieces)
+    assert {line.stream for line in lines} <= {"output"}
+    assert all("\n" not in line.text and len(line.text) <= PART_CHARACTERS for line in lines)
 
 
 def test_a_line_is_cut_at_64_kib_with_a_mark() -> None:

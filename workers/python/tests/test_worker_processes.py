@@ -94,9 +94,11 @@ async def test_an_isolated_handler_runs_elsewhere_and_reports_everything(worker:
     assert output["input"] == {"x": [1, {"y": "ü"}]}
     assert output["pid"] != os.getpid()
     assert (output["attempt"], output["tenant"], output["id"]) == (1, "default", "worker-1")
+    assert output["limit"] == 3600.0
     lines = worker.link.log_lines
-    await worker.link.changed.until(lambda: len(lines.get("a", ())) == 3)
-    assert set(lines["a"]) == {"working on task-a", "printed", "complained"}
+    await worker.link.changed.until(lambda: len(lines.get("a", ())) == 4)
+    assert set(lines["a"]) == {"working on task-a", "printed", "complained", "given out"}
+    assert worker.link.given_out["a"] == "given out"
     await stream.until(lambda s: any(part.percent == 50 for part in s.progress))
     assert stream.started == ["a"]
 

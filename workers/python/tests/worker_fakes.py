@@ -202,6 +202,7 @@ class FakeLink:
         self.deregistrations: list[DeregisterRequest] = []
         self.log_calls: list[AppendLogsRequest] = []
         self.log_lines: dict[str, list[str]] = {}
+        self.given_out: dict[str, str] = {}
         self.streams: list[FakeStream] = []
 
     async def register(self, request: RegisterRequest) -> RegisterResponse:
@@ -229,6 +230,9 @@ class FakeLink:
             for number, line in enumerate(chunk.lines, chunk.first_line):
                 if number == len(lines):
                     lines.append(line.text)
+                    if line.stream == "output":
+                        said = self.given_out.get(chunk.attempt_token, "")
+                        self.given_out[chunk.attempt_token] = said + line.text + ("" if line.partial else "\n")
             acks.append(LogChunkAck(attempt_token=chunk.attempt_token, next_line=len(lines)))
         return AppendLogsResponse(acks=acks)
 

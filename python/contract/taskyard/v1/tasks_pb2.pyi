@@ -1703,12 +1703,20 @@ class LogLine(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
-    """`stdout`, `stderr` or `log`."""
+    """`stdout` and `stderr`: what a child process printed. `log`: what the handler logged. `output`: what the handler
+    gives out as it comes, such as the tokens of a model's answer. Set by the worker.
+    """
     text: _builtins.str
     """The text without its line end. At most 64 KiB; a longer one is cut with a mark."""
     level: _builtins.str
     """DEBUG, INFO, WARNING or ERROR for `log`; empty otherwise."""
+    partial: _builtins.bool
+    """True: no line end comes after the text, which goes on in the next line of the same stream and attempt, or ends with
+    the attempt. The text of a stream as it came is each line's text in order, and after each that is not partial a line
+    feed. Default: false. Set by the worker, for `output` only.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it was written, by the worker's clock."""
@@ -1720,10 +1728,11 @@ class LogLine(_message.Message):
         stream: _builtins.str = ...,
         text: _builtins.str = ...,
         level: _builtins.str = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "stream", b"stream", "text", b"text", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "partial", b"partial", "stream", b"stream", "text", b"text", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1837,21 +1846,29 @@ class LogSelection(_message.Message):
 
     CONTAINS_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    STREAMS_FIELD_NUMBER: _builtins.int
     contains: _builtins.str
-    """Only lines whose text has this in it, whatever the case of its letters. At most 1,000 characters."""
+    """Only lines whose text has this in it, whatever the case of its letters; it is looked for in each line alone, also where
+    that is partial. At most 1,000 characters.
+    """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Only lines that were written at this time or later, by the worker's clock."""
+
+    @_builtins.property
+    def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only lines of these streams: `stdout`, `stderr`, `log`, `output`. Empty: of every stream. At most 4."""
 
     def __init__(
         self,
         *,
         contains: _builtins.str = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
+        streams: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contains", b"contains", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contains", b"contains", "since", b"since", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

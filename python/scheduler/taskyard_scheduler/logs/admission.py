@@ -77,7 +77,7 @@ def cut_line(line: LogLine, limit_bytes: int) -> LogLine:
     fits = len(text) * 4 <= limit_bytes or len(text.encode()) <= limit_bytes
     if fits and len(stream) <= LABEL_LIMIT and len(level) <= LABEL_LIMIT:
         return line
-    copy = LogLine(stream=stream[:LABEL_LIMIT], level=level[:LABEL_LIMIT], text=text)
+    copy = LogLine(stream=stream[:LABEL_LIMIT], level=level[:LABEL_LIMIT], text=text, partial=line.partial)
     if line.HasField("time"):
         copy.time.CopyFrom(line.time)
     if not fits:
