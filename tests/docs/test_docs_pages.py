@@ -28,10 +28,12 @@ from taskyard_core.retry import FailureKind
 from taskyard_core.violations import InvalidInput
 from taskyard_scheduler.ingress.workflows import read_workflow
 from taskyard_service.status import HTTP_STATUS
-from taskyard_worker import Context, TaskLog, shell
-from taskyard_worker.builtins import builtin_handlers
+from taskyard_worker import Context, TaskLog, WorkerSettings
 from taskyard_worker.context import to_json
 from taskyard_worker.errors import NonRetryable
+from taskyard_worker.registry import Handler
+from taskyard_worker.tasks import llm_call, shell
+from taskyard_worker.tasks.builtin import builtin_handlers
 from taskyard_worker.verdict import failure_text, output_text
 
 TOLD_TO_COMMANDS = "TASKYARD_TASK_ID"
@@ -250,14 +252,29 @@ def test_every_public_name_of_the_worker_and_of_the_context_is_on_its_page() -> 
     assert members - set(re.findall(r"\bctx\.(\w+)", text)) == set()
 
 
-def test_the_page_of_the_worker_has_the_built_in_types_with_their_inputs() -> None:
-    text = WORKER_PAGE.read_text()
-    headings = " ".join(re.findall(r"^## Built-in: (.*)$", text, re.MULTILINE))
-    assert set(re.findall(r"`(\w+)`", headings)) == {handler.name for handler in builtin_handlers(Mock(), {})}
-    listed = first_cells("worker.md", "Built-in: `shell`")
-    asked = set(re.findall(r'values\.get\("(\w+)"\)', inspect.getsource(shell)))
-    assert {cell.strip("`") for cell in listed} == asked
-    assert len(asked) == 4
+TYPES_PAGE = ROOT / "docs/task-types.md"
+ENDPOINT = WorkerSettings(llm_base_url="http://127.0.0.1:1/v1")
+
+
+def inputs_of(handler: Handler) -> set[str]:
+    """Returns the names of a built-in type's input, as its code reads them."""
+    if handler.name == "shell":
+        return set(re.findall(r'values\.get\("(\w+)"\)', inspect.getsource(shell)))
+    if handler.name == "llm_call":
+        return set(llm_call.INPUTS)
+    if handler.name == "text_process":
+        return {"text", "operation"}
+    return set(inspect.signature(handler.function).parameters) - {"ctx", "rest"}
+
+
+def test_the_page_of_the_task_types_has_each_with_its_inputs() -> None:
+    text = TYPES_PAGE.read_text()
+    headings = re.findall(r"^## `(\w+)`$", text, re.MULTILINE)
+    handlers = {handler.name: handler for handler in builtin_handlers(Mock(), {}, ENDPOINT)}
+    assert set(headings) == set(handlers)
+    for name, handler in handlers.items():
+        cells = {cell.strip("`") for cell in first_cells("task-types.md", f"`{name}`")}
+        assert cells == inputs_of(handler), name
     assert {*json.loads(to_json(shell.ended(0, "", "")))} - set(re.findall(r"`(\w+)`", text)) == set()
 
 

@@ -20,7 +20,8 @@ from docs.session import Session, Unlike
         ("docs/client.md", 16),
         ("docs/http.md", 12),
         ("docs/operations.md", 8),
-        ("docs/worker.md", 10),
+        ("docs/worker.md", 9),
+        ("docs/task-types.md", 7),
         ("docs/workflows-from-elsewhere.md", 5),
     ],
 )

@@ -135,6 +135,7 @@ def _task_page(found: pb.GetTaskResponse, summary: str) -> Group:
             *((f"param {name}", value) for name, value in sorted(task.params.items())),
             ("input", task.input_json),
             ("output", task.output_json),
+            *((f"metadata {name}", value) for name, value in sorted(task.metadata.items())),
         ]
     )
     columns = ("ATTEMPT", "STATUS", "WORKER", "STARTED", "TOOK", "ERROR")

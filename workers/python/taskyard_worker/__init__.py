@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from taskyard_worker.context import Context, TaskLog
-from taskyard_worker.errors import InvalidInput, NonRetryable, PermissionDenied, TaskStopped, WorkerError
+from taskyard_worker.errors import (
+    InvalidInput,
+    NonRetryable,
+    PermissionDenied,
+    Retryable,
+    TaskStopped,
+    WorkerError,
+)
 from taskyard_worker.registry import TaskRegistry, default_registry, task
 
 if TYPE_CHECKING:
@@ -22,6 +29,7 @@ __all__ = [
     "NonRetryable",
     "Offer",
     "PermissionDenied",
+    "Retryable",
     "TaskLog",
     "TaskRegistry",
     "TaskStopped",

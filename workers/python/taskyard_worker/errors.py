@@ -34,6 +34,10 @@ class OutputTooLarge(NonRetryable):
     kind = "OUTPUT_TOO_LARGE"
 
 
+class Retryable(WorkerError):
+    """A handler raises it: the task failed and another attempt may help. Its message says all: no traceback."""
+
+
 class TaskStopped(WorkerError):
     """The attempt was told to stop (cancelled, timed out, or the worker stops). Let it pass through a handler."""
 

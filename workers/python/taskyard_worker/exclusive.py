@@ -6,6 +6,7 @@ Not the killing: that is the isolation's. Not the wait for a confirmed lease bef
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -53,5 +54,6 @@ class Exclusives:
 
 
 def can_be_isolated(handler: Handler) -> bool:
-    """Tell whether another process could find the handler's function."""
-    return "<locals>" not in getattr(handler.function, "__qualname__", "<locals>")
+    """Tell whether another process could find the handler's function: no method has its object there."""
+    function = handler.function
+    return not inspect.ismethod(function) and "<locals>" not in getattr(function, "__qualname__", "<locals>")

@@ -25,10 +25,13 @@ Reader = Callable[[str, str], Any]
 
 
 def reader_of(annotation: object) -> Reader | None:
-    """Return what makes a value of a text for an annotation, itself or as text; None where text stays text."""
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    plain = isinstance(annotation, str) or annotation in (int, float, bool)
-    return _READERS.get(name) if plain else None
+    """Return what makes a value of a text for an annotation, itself or as text, or None beside it.
+
+    None: text stays text.
+    """
+    plain = annotation in (int, float, bool)
+    name = getattr(annotation, "__name__", "") if plain else str(annotation)
+    return _READERS.get(name.removesuffix(" | None"))
 
 
 def whole_number(name: str, text: str) -> int:

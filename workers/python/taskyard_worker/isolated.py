@@ -22,7 +22,7 @@ from typing import Any
 from taskyard_worker.errors import LoadError, NonRetryable, TaskStopped
 from taskyard_worker.loader import function_from
 from taskyard_worker.registry import make_handler
-from taskyard_worker.verdict import failure_text, handler_traceback, output_text
+from taskyard_worker.verdict import failure_text, handler_traceback, output_text, says_all
 
 MAX_LOG_CHARACTERS = 1024 * 1024
 """A longer text is cut here already: a message has its limit too."""
@@ -125,7 +125,7 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
     except BaseException as error:  # whatever it is, the worker is told
         if attempt.stopping:
             return {"stopped": True}
-        if not isinstance(error, NonRetryable):
+        if not says_all(error):
             attempt.write_log("ERROR", handler_traceback(error))
         text, kind = failure_text(error)
         return {"error": text, "kind": kind}

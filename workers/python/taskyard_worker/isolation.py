@@ -29,7 +29,7 @@ EXIT_S = 5.0
 """How long a child may take to exit once it has told its result."""
 OUTPUT_LEFT_S = 1.0
 
-_HIDDEN = ("TASKYARD_TOKEN", "TASKYARD_SECRET")
+_HIDDEN = ("TASKYARD_TOKEN", "TASKYARD_SECRET", "TASKYARD_LLM_API_KEY")
 
 
 class ProcessIsolation:

@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
     add = result.add_argument
     add("--tasks", action="append", metavar="FILE|MODULE", help="load handlers from here; may be repeated")
     add("--only", action="append", metavar="TYPE", help="offer this task type and no others; may be repeated")
-    add("--no-builtin", action="store_true", help="do not offer shell, sleep and text_process")
+    add("--no-builtin", action="store_true", help="offer none of the built-in task types")
     add("--address", metavar="HOST:PORT", help="a scheduler's gRPC address (TASKYARD_ADDRESS)")
     add("--ca", metavar="FILE", help="certificates (PEM) that sign the scheduler's; encrypts all (TASKYARD_CA)")
     add("--worker-id", metavar="ID", help="the worker's id (TASKYARD_WORKER_ID)")

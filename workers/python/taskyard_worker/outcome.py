@@ -5,6 +5,7 @@ Not the sending of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +17,19 @@ from taskyard.v1.tasks_pb2 import (
     TaskStatus,
 )
 from taskyard_worker.context import AttemptPort
-from taskyard_worker.errors import NonRetryable, TaskStopped
-from taskyard_worker.verdict import HANDLER_ERROR, cut, failure_text, handler_traceback, output_text, own_text
+from taskyard_worker.errors import TaskStopped
+from taskyard_worker.verdict import HANDLER_ERROR, cut, failure_text, handler_traceback, output_text, own_text, says_all
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an attempt: `kind` is the machine-readable reason of a failure."""
+    """The end of an attempt: `kind` is the machine-readable reason of a failure, `metadata` further facts."""
 
     status: TaskStatus.ValueType
     output_json: str = ""
     error: str = ""
     kind: str = ""
+    metadata: Mapping[str, str] | None = None
 
 
 NOTHING_RETURNED = Outcome(TASK_STATUS_SUCCESS)
@@ -55,7 +57,7 @@ def failed(error: BaseException, attempt: AttemptPort) -> Outcome:
     if isinstance(error, TaskStopped) and attempt.stopping:
         return STOPPED
     text, kind = failure_text(error)
-    if not isinstance(error, NonRetryable):
+    if not says_all(error):
         attempt.write_log("ERROR", handler_traceback(error))
     return Outcome(TASK_STATUS_FAILED, error=text, kind=kind)
 

@@ -124,10 +124,10 @@ def make_handler(name: str, function: Callable[..., Any], *, isolated: bool = Fa
     )
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise RegistrationError(f"task type {name!r}: a handler returns its result, but {function!r} is a generator")
-    if isolated and "<locals>" in getattr(function, "__qualname__", "<locals>"):
+    if isolated and (inspect.ismethod(function) or "<locals>" in getattr(function, "__qualname__", "<locals>")):
         raise RegistrationError(
             f"task type {name!r}: an isolated handler is found by its name in its module, so it cannot be defined "
-            "inside another function"
+            "inside another function, nor be a method of an object"
         )
     mode = Mode.PROCESS if isolated else Mode.LOOP if is_async else Mode.THREAD
     return Handler(name, function, mode, make_invoke(name, function), killable=isolated)

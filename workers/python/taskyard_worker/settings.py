@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
+from taskyard_worker.embeddings.hashing import is_hashing
 from taskyard_worker.errors import WorkerError
 
 PREFIX = "TASKYARD_"
@@ -85,6 +87,27 @@ class WorkerSettings(BaseModel):
     tasks: tuple[str, ...] = Field(
         default=(), description="Files (*.py) or modules that register handlers, separated by commas."
     )
+    llm_base_url: str = Field(
+        default="",
+        description=(
+            "Address of an OpenAI-compatible endpoint, up to the path that calls are appended to, such as "
+            "https://host/v1. Empty: `llm_call` is not offered, and embeddings are computed by the worker."
+        ),
+    )
+    llm_api_key: SecretStr = Field(
+        default=SecretStr(""), description="The endpoint's key, sent as a bearer token. Empty: none is sent."
+    )
+    llm_model: str = Field(
+        default="gpt-4o-mini", min_length=1, description="The model of `llm_call` where a task names none."
+    )
+    embedding_model: str = Field(
+        default="hashing-v1",
+        min_length=1,
+        description=(
+            "The model of `embedding`, `index` and `search` where a task names none. `hashing-v1` is computed by the "
+            "worker, any other by the endpoint."
+        ),
+    )
     drain_grace_s: Annotated[float, Field(ge=0, le=86400)] = Field(
         default=10.0, description="How long running tasks may go on after SIGTERM before they are interrupted."
     )
@@ -108,16 +131,34 @@ class WorkerSettings(BaseModel):
             raise ValueError(f"`{address[:SHOWN]}` is not host:port; write for example 127.0.0.1:9090")
         return address
 
-    @field_validator("token")
+    @field_validator("token", "llm_api_key")
     @classmethod
-    def _goes_into_a_header(cls, token: SecretStr) -> SecretStr:
+    def _goes_into_a_header(cls, token: SecretStr, info: ValidationInfo) -> SecretStr:
         text = token.get_secret_value().strip()
         if found := _UNFIT.search(text):
+            what, source = ("token", " (`taskyard token` makes one)") if info.field_name == "token" else ("key", "")
             raise ValueError(
-                f"character {found.start() + 1} of {len(text)} is U+{ord(found.group()):04X}, and a token has only "
-                "letters, digits and signs of ASCII, without spaces; copy it anew (`taskyard token` makes one)"
+                f"character {found.start() + 1} of {len(text)} is U+{ord(found.group()):04X}, and a {what} has only "
+                f"letters, digits and signs of ASCII, without spaces; copy it anew{source}"
             )
         return SecretStr(text)
+
+    @field_validator("llm_base_url")
+    @classmethod
+    def _is_an_address(cls, url: str) -> str:
+        parts = urlsplit(url.strip())
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("it must be an http or https address; write for example http://127.0.0.1:11434/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("it has more than scheme, host, port and path; the key has a setting of its own")
+        return url.strip()
+
+    @field_validator("embedding_model")
+    @classmethod
+    def _has_an_endpoint(cls, model: str, info: ValidationInfo) -> str:
+        if info.data.get("llm_base_url") == "" and not is_hashing(model):
+            raise ValueError(f"without {PREFIX}LLM_BASE_URL nobody computes it; set that, or leave this one out")
+        return model
 
     @field_validator("labels")
     @classmethod
@@ -183,6 +224,6 @@ def sentence(detail: Any) -> str:
     """Return what is wrong with one setting."""
     name = str(detail["loc"][0]) if detail["loc"] else ""
     field = WorkerSettings.model_fields[name]
-    shown = "a secret" if name == "token" else repr(detail["input"])[:SHOWN]
+    shown = "a secret" if field.annotation is SecretStr else repr(detail["input"])[:SHOWN]
     rule = detail["msg"].removeprefix("Value error, ")
     return f"{PREFIX}{name.upper()} is {shown}: {rule[:1].lower()}{rule[1:]}. {field.description}"

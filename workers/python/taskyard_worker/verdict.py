@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from taskyard_worker.context import clean_text, to_json
-from taskyard_worker.errors import NonRetryable, OutputTooLarge
+from taskyard_worker.errors import NonRetryable, OutputTooLarge, Retryable
 
 MAX_OUTPUT_BYTES = 256 * 1024
 MAX_ERROR_BYTES = 64 * 1024
@@ -45,9 +45,14 @@ def output_text(value: Any) -> str:
 
 def failure_text(error: BaseException) -> tuple[str, str]:
     """Return why a handler failed, for people, and the machine-readable reason."""
-    if isinstance(error, NonRetryable):
-        return cut(own_text(error) or type(error).__name__), error.kind
+    if says_all(error):
+        return cut(own_text(error) or type(error).__name__), getattr(error, "kind", HANDLER_ERROR)
     return cut(describe(error)), HANDLER_ERROR
+
+
+def says_all(error: BaseException) -> bool:
+    """Tell whether an exception's text is meant for people: neither its class nor a traceback is to be shown."""
+    return isinstance(error, NonRetryable | Retryable)
 
 
 def describe(error: BaseException) -> str:

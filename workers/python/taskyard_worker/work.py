@@ -397,6 +397,8 @@ class Work:
         result = self._outbox.add_result(
             task_id, token, outcome.status, outcome.output_json, outcome.error, outcome.kind, duration_ms
         )
+        if outcome.metadata:
+            result.metadata.update(outcome.metadata)
         self._results.keep(token, result, stream)
         self.all_acknowledged.clear()
 

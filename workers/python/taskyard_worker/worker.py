@@ -17,7 +17,6 @@ from random import Random
 
 import psutil
 
-from taskyard_worker.builtins import builtin_handlers, offered
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError
 from taskyard_worker.grpc_link import GrpcLink, ThreadLink
@@ -34,6 +33,7 @@ from taskyard_worker.settings import SettingsError, WorkerSettings
 from taskyard_worker.spool import FileSpool
 from taskyard_worker.stand_in import StandIn
 from taskyard_worker.supervision import Supervision
+from taskyard_worker.tasks.builtin import NO_ENDPOINT, builtin_handlers, offered
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.watchdog import LoopGuard
 from taskyard_worker.work import Places
@@ -113,7 +113,9 @@ class Worker:
         supervision = Supervision(log)
         stack.callback(supervision.close)
         host = ProcessHost(supervision)
-        builtin = builtin_handlers(host, self._environ) if self._offer.builtin else ()
+        builtin = builtin_handlers(host, self._environ, settings) if self._offer.builtin else ()
+        if self._offer.builtin and not settings.llm_base_url and self._offer.only is None:
+            log.info("llm_call is not offered", why=NO_ENDPOINT)
         registry = offered(self._offer.registry, builtin, self._offer.only)
         storage = open_storage(home, log)
         threads = ThreadPool(settings.concurrency)

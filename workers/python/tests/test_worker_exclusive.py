@@ -9,10 +9,16 @@ from worker_fakes import Answers, FakeLink, assignment, gated, order, status, wo
 from taskyard.v1.workers_pb2 import HeartbeatResponse
 from taskyard_worker import TaskRegistry
 from taskyard_worker.link import LinkError
+from taskyard_worker.registry import make_handler
 
 
 async def exclusive_work() -> str:
     return "alone"
+
+
+class Bound:
+    async def work(self) -> str:
+        return "of an object that no other process has"
 
 
 async def test_an_exclusive_attempt_starts_once_a_heartbeat_has_confirmed_its_lease(registry: TaskRegistry) -> None:
@@ -80,7 +86,9 @@ async def test_what_a_heartbeat_calls_lost_is_stopped_without_a_result(registry:
 
 async def test_an_exclusive_task_needs_a_handler_that_can_be_killed(registry: TaskRegistry) -> None:
     gated(registry)  # defined inside a function: no other process could find it
+    registry.add(make_handler("bound", Bound().work))
     async with working(registry) as bench:
         stream = await bench.link.stream()
-        stream.assign(assignment("a", exclusive=True))
+        stream.assign(assignment("a", exclusive=True), assignment("b", "bound", exclusive=True))
         assert status(await stream.result("a")) == "REJECTED"
+        assert status(await stream.result("b")) == "REJECTED"

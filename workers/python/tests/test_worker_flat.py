@@ -51,9 +51,10 @@ def test_what_is_none_is_refused_with_a_way_out(read: Any, texts: list[str], wan
 @pytest.mark.parametrize(
     ("annotation", "reads"),
     [(int, True), ("int", True), (float, True), ("bool", True), (str, False), ("str", False), (Any, False),
-     ("int | None", False), (list, False), ("integer", False), (type("int", (), {}), False)],
+     ("int | None", True), (float | None, True), ("str | None", False), ("int | str", False), (list, False),
+     ("integer", False), (type("int", (), {}), False)],
 )  # fmt: skip
-def test_only_plain_annotations_count(annotation: object, reads: bool) -> None:
+def test_only_plain_annotations_count_also_beside_none(annotation: object, reads: bool) -> None:
     assert (reader_of(annotation) is not None) is reads
 
 

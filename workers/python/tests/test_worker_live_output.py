@@ -59,6 +59,8 @@ def test_the_first_piece_leaves_at_once_and_what_follows_gathers(loop: ClockLoop
     output.write("d")
     assert sent == ["a", "bc"]
     loop.to(101)
+    assert sent == ["a", "bc", "d"]
+    loop.to(102)
     output.write("e")
     assert sent == ["a", "bc", "d", "e"]
 

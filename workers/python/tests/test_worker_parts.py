@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 from worker_fakes import Signal, Silent
@@ -15,8 +16,6 @@ from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_client.errors import InvalidInput as ClientInvalidInput
 from taskyard_client.grpc_transport import GrpcTransport
 from taskyard_client.tokens import BadToken, clean_token
-from taskyard_worker.basics import sleep, text_process
-from taskyard_worker.builtins import offered
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError, InvalidInput, RegistrationError
 from taskyard_worker.identity import take_home
@@ -27,6 +26,9 @@ from taskyard_worker.output import OutputReader
 from taskyard_worker.registry import TaskRegistry, make_handler
 from taskyard_worker.retry import with_retries
 from taskyard_worker.settings import SettingsError, load
+from taskyard_worker.tasks.builtin import builtin_handlers, offered
+from taskyard_worker.tasks.sleep import sleep
+from taskyard_worker.tasks.text_process import text_process
 from taskyard_worker.watchdog import LoopGuard, Watchdog, Watched
 
 # --- identity --------------------------------------------------------------------------------------
@@ -117,6 +119,10 @@ def test_cores_are_counted_in_thousandths(cpus: str, millis: int) -> None:
         ("TASKYARD_MEMORY_MB", "100000001", "less than or equal to 100000000"),
         ("TASKYARD_GPUS", "0.5", "valid integer.*Whole GPUs"),
         ("TASKYARD_GPUS", "1001", "less than or equal to 1000"),
+        ("TASKYARD_LLM_API_KEY", "sk a", "TASKYARD_LLM_API_KEY is a secret: character 3 of 4 is U\\+0020, and a key"),
+        ("TASKYARD_LLM_BASE_URL", "host/v1", "must be an http or https address; write for example http://"),
+        ("TASKYARD_LLM_BASE_URL", "http://me:key@host/v1", "more than scheme, host, port and path; the key has"),
+        ("TASKYARD_EMBEDDING_MODEL", "small", "without TASKYARD_LLM_BASE_URL nobody computes it"),
         ("TASKYARD_HTTP_PORT", "70000", "less than or equal to 65535"),
         ("TASKYARD_LABELS", "novalue", "'novalue' is no name=value"),
         ("TASKYARD_LOG_LEVEL", "loud", "'debug', 'info'"),
@@ -355,6 +361,23 @@ def test_text_process_wraps_the_operations() -> None:
 
 
 def work() -> None: ...
+
+
+def test_llm_call_is_offered_where_there_is_an_endpoint() -> None:
+    def names(**settings: str) -> set[str]:
+        return {handler.name for handler in builtin_handlers(Mock(), {}, load(settings, {}))}
+
+    without = {"shell", "sleep", "text_process", "http", "embedding"}
+    assert names() == without
+    environ = {"TASKYARD_LLM_BASE_URL": "http://127.0.0.1:1/v1", "TASKYARD_EMBEDDING_MODEL": "small"}
+    assert names(**environ) == without | {"llm_call"}
+    with pytest.raises(RegistrationError, match=r"'llm_call' .it needs an endpoint, set TASKYARD_LLM_BASE_URL.; known"):
+        offered(TaskRegistry(), [], ["llm_call"])
+
+
+def test_a_key_is_never_shown() -> None:
+    settings = load({"TASKYARD_LLM_BASE_URL": "http://host/v1", "TASKYARD_LLM_API_KEY": "sk-secret"}, {})
+    assert "sk-secret" not in repr(settings)
 
 
 def test_a_worker_offers_what_it_is_told_to() -> None:

@@ -22,7 +22,6 @@ from worker_fakes import Bench, FakeLink, FakeStream, InlineIsolation, Silent, a
 
 from taskyard.v1.workers_pb2 import CancelAttempt, CheckpointAck
 from taskyard_worker import supervisor
-from taskyard_worker.builtins import shell_handler
 from taskyard_worker.isolation import ProcessIsolation
 from taskyard_worker.keys import MemoryKeys
 from taskyard_worker.processes import ProcessHost
@@ -31,6 +30,7 @@ from taskyard_worker.runtime import Runtime, Storage
 from taskyard_worker.session import Identity
 from taskyard_worker.spool import MemorySpool
 from taskyard_worker.supervision import Supervision
+from taskyard_worker.tasks.builtin import shell_handler
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.work import Places
 

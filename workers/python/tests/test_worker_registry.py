@@ -26,6 +26,10 @@ class FakeCall:
         return False
 
 
+class Bound:
+    def work(self) -> None: ...
+
+
 def call(function: Callable[..., Any], **values: Any) -> Any:
     fake: Any = FakeCall(**values)
     return make_handler("work", function).invoke(fake)
@@ -82,6 +86,8 @@ def test_a_generator_is_no_handler() -> None:
 def test_an_isolated_handler_must_be_found_by_its_name() -> None:
     with pytest.raises(RegistrationError, match="cannot be defined inside another function"):
         TaskRegistry().task("work", isolated=True)(lambda: None)
+    with pytest.raises(RegistrationError, match="nor be a method of an object"):
+        make_handler("work", Bound().work, isolated=True)
 
 
 async def async_work() -> None: ...

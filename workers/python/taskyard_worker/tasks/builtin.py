@@ -1,4 +1,4 @@
-"""The task types that every worker offers unless told otherwise: `shell`, `sleep`, `text_process`.
+"""The task types that every worker offers unless told otherwise, and what it offers of them and of its own.
 
 Their inputs and outputs are those of the contract.
 """
@@ -9,12 +9,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taskyard_worker.attempts import Attempt
-from taskyard_worker.basics import sleep, text_process
 from taskyard_worker.calling import CallPort
+from taskyard_worker.embeddings.models import Models
 from taskyard_worker.errors import RegistrationError
 from taskyard_worker.processes import ProcessHost
 from taskyard_worker.registry import Handler, Mode, TaskRegistry, make_handler
-from taskyard_worker.shell import Shell
+from taskyard_worker.settings import WorkerSettings
+from taskyard_worker.tasks.embedding import Embedding
+from taskyard_worker.tasks.http import http
+from taskyard_worker.tasks.shell import Shell
+from taskyard_worker.tasks.sleep import sleep
+from taskyard_worker.tasks.text_process import text_process
+from taskyard_worker.web.endpoint import Endpoint
+
+NO_ENDPOINT = "it needs an endpoint, set TASKYARD_LLM_BASE_URL"
 
 
 def shell_handler(host: ProcessHost, environ: Mapping[str, str]) -> Handler:
@@ -29,13 +37,29 @@ def shell_handler(host: ProcessHost, environ: Mapping[str, str]) -> Handler:
     return Handler("shell", shell.run, Mode.LOOP, invoke, killable=True)
 
 
-def builtin_handlers(host: ProcessHost, environ: Mapping[str, str]) -> list[Handler]:
-    """Return all of them."""
-    return [
+def builtin_handlers(host: ProcessHost, environ: Mapping[str, str], settings: WorkerSettings) -> list[Handler]:
+    """Return all of them that the settings allow: `llm_call` needs an endpoint."""
+    endpoint = endpoint_of(settings)
+    models = Models(endpoint, settings.embedding_model)
+    handlers = [
         shell_handler(host, environ),
         make_handler("sleep", sleep),
         make_handler("text_process", text_process),
+        make_handler("http", http),
+        make_handler("embedding", Embedding(models).run),
     ]
+    if endpoint is not None:
+        from taskyard_worker.tasks.llm_call import LlmCall  # here, since few workers need it and what it checks with
+
+        handlers.append(make_handler("llm_call", LlmCall(endpoint, settings.llm_model).run))
+    return handlers
+
+
+def endpoint_of(settings: WorkerSettings) -> Endpoint | None:
+    """Return the endpoint that the settings name; None: they name none."""
+    if not settings.llm_base_url:
+        return None
+    return Endpoint(settings.llm_base_url, settings.llm_api_key.get_secret_value())
 
 
 def offered(own: TaskRegistry, builtin: Iterable[Handler], only: Iterable[str] | None) -> TaskRegistry:
@@ -56,7 +80,8 @@ def offered(own: TaskRegistry, builtin: Iterable[Handler], only: Iterable[str] |
     for name in names:
         if name not in handlers:
             known = ", ".join(sorted(handlers)) or "none"
-            raise RegistrationError(f"there is no handler for task type {name!r}; known here: {known}")
+            why = f" ({NO_ENDPOINT})" if name == "llm_call" else ""
+            raise RegistrationError(f"there is no handler for task type {name!r}{why}; known here: {known}")
         result.add(handlers[name])
     if not len(result):
         raise RegistrationError("this worker would offer no task type; load handlers with --tasks")

@@ -1,17 +1,12 @@
-"""The functions of the built-in task types `sleep` and `text_process`.
-
-Their inputs and outputs are those of the contract. Loads quickly, since an exclusive task runs it in a process.
-"""
+"""The built-in task type `sleep`. Loads quickly, since an exclusive task runs it in a process."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from taskyard_worker.errors import InvalidInput
-from taskyard_worker.text import TextInputError, process_input
 
 MAX_SLEEP_S = 30 * 24 * 3600.0
 
@@ -31,15 +26,3 @@ async def sleep(seconds: Any) -> dict[str, float]:
     if wait_s > 0:  # what suspends has its start told on its own, and costs an asyncio task
         await asyncio.sleep(wait_s)
     return {"slept_seconds": wait_s}
-
-
-def text_process(input: Mapping[str, Any]) -> Any:
-    """Process a text; docs/text-operations.md says how.
-
-    Raises:
-        InvalidInput: The text, the operation or an option breaks a rule.
-    """
-    try:
-        return process_input(input)
-    except TextInputError as error:
-        raise InvalidInput(str(error)) from error

@@ -1,0 +1,1 @@
+"""Chat completions of OpenAI-compatible endpoints: their events, the answer that these make, its schema."""
