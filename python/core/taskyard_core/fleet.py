@@ -213,9 +213,10 @@ class Fleet:
     def __init__(self, random: Callable[[], float]) -> None:
         self.workers: dict[str, Worker] = {}
         self.classes: dict[tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]], WorkerClass] = {}
-        self.version = 0  # grows when a class comes or goes
+        self.version = 0  # grows when a class comes or goes, or a worker comes that something waits for
         self.healthy = 0
         self.random = random
+        self.awaited: set[str] = set()  # ids of workers for which alone something waits
 
     def add_again(self, worker: Worker, registration: Registration) -> None:
         """Takes a known worker's new registration, which may put it into another class."""
@@ -235,6 +236,9 @@ class Fleet:
             self.version += 1
         klass.size += 1
         worker.klass = klass
+        if worker.id in self.awaited:
+            self.awaited.discard(worker.id)
+            self.version += 1
 
     def remove(self, worker: Worker) -> None:
         """Forgets a worker."""
@@ -291,7 +295,13 @@ class Fleet:
                 and (selector is None or selector.matches(klass.labels))
             ]
             queue.fleet_version = self.version
+        if queue.policy.worker:
+            return [klass for klass in queue.classes if self._class_of(queue.policy.worker) is klass]
         return queue.classes
+
+    def _class_of(self, worker_id: str) -> WorkerClass | None:
+        worker = self.workers.get(worker_id)
+        return worker.klass if worker is not None else None
 
     def run_of(self, queue: ReadyQueue, worker: Worker) -> int:
         """Returns how many plain tasks of a queue may go to the chosen worker before another could be less loaded."""
@@ -310,12 +320,20 @@ class Fleet:
         """
         classes = self.classes_for(queue)
         policy = instance.policy
+        if policy.worker:
+            return self._the_one(queue, policy) if classes else None
         if policy.affinity:
             liked = parse_selector(policy.affinity)
             found = self._least(queue, policy, [k for k in classes if liked.matches(k.labels)], spread)
             if found is not None:
                 return found
         return self._least(queue, policy, classes, spread)
+
+    def _the_one(self, queue: ReadyQueue, policy: Policy) -> Worker | None:
+        """Returns the worker that alone may take the task, if it can now."""
+        worker = self.workers[policy.worker]
+        takes = worker.room() > 0 and worker.fits(policy) and queue.task_type not in worker.rejected
+        return worker if takes else None
 
     def _least(
         self, queue: ReadyQueue, policy: Policy, classes: list[WorkerClass], spread: Mapping[str, int] | None

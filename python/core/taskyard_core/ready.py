@@ -40,11 +40,13 @@ def queue_key(task_type: str, policy: Policy, *, expires: bool = False) -> str:
 
     That is what narrows the choice of workers, and whether they have a deadline while they wait.
     """
-    if not (policy.selector or policy.asks or policy.waits or expires):
+    if not (policy.selector or policy.asks or policy.waits or policy.worker or expires):
         return task_type
     shape = f"{policy.selector}\0{policy.cpu_millis}\0{policy.memory_mb}\0{policy.gpus}"
     if policy.waits or expires:
         shape += "\0deadline"
+    if policy.worker:
+        shape += f"\0worker\0{policy.worker}"
     return f"{task_type}#{blake2b(shape.encode(), digest_size=8).hexdigest()}"
 
 
@@ -56,8 +58,8 @@ class ReadyQueue:
     """
 
     __slots__ = (
-        "classes", "deadlines", "fleet_version", "floor", "head_bytes", "heap", "key", "line", "live", "open_min",
-        "policy", "refilling", "spilled", "task_type", "tenant", "waiting",
+        "classes", "deadlines", "fleet_version", "floor", "head_bytes", "heap", "held", "held_beyond", "held_min",
+        "key", "line", "live", "open_min", "policy", "refilling", "spilled", "task_type", "tenant", "waiting",
     )  # fmt: skip
 
     def __init__(self, tenant: str, key: str, task_type: str, policy: Policy, *, deadlines: bool = False) -> None:
@@ -77,9 +79,17 @@ class ReadyQueue:
         self.classes: list[WorkerClass] = []  # those that may take from here, as of fleet_version
         self.fleet_version = -1
         self.waiting = False  # True while every class that matches is full
+        self.held: dict[str, Instance] = {}  # by id: taken out of the line, since their run is held back
+        self.held_beyond = 0  # how many of these are in SQL only
+        self.held_min: Key | None = None  # the smallest key of those
 
     def __len__(self) -> int:
-        return self.live + self.spilled
+        return self.live + self.spilled + self.held_count
+
+    @property
+    def held_count(self) -> int:
+        """How many are held back with their run."""
+        return len(self.held) + self.held_beyond
 
     def push(self, instance: Instance) -> list[Instance]:
         """Adds a QUEUED instance. Returns those that leave memory for it (it itself, perhaps): they are in SQL only."""
@@ -122,8 +132,31 @@ class ReadyQueue:
         self.head_bytes -= _size(instance)
         return instance
 
+    def hold(self) -> Instance | None:
+        """Puts the first instance aside until `unhold`. Returns it when it leaves memory for it: it is in SQL only."""
+        instance = self.pop()
+        if self.deadlines or len(self.held) < HEAD_LIMIT:
+            self.held[instance.id] = instance
+            return None
+        key = (instance.order_key, instance.id)
+        self.held_beyond += 1
+        self.held_min = key if self.held_min is None else min(self.held_min, key)
+        return instance
+
+    def unhold(self) -> list[Instance]:
+        """Gives back what was put aside, for the caller to push; what is in SQL only comes back by refill."""
+        held = list(self.held.values())
+        self.held.clear()
+        if self.held_min is not None:
+            self._spill(self.held_min)
+            self.spilled += self.held_beyond - 1
+            self.held_beyond, self.held_min = 0, None
+        return held
+
     def drop(self, instance: Instance) -> None:
         """Counts out an instance that stops waiting otherwise than by `pop`. Its entry is dropped when met."""
+        if self.held.pop(instance.id, None) is not None:
+            return
         self.live -= 1
         self.head_bytes -= _size(instance)
         if len(self.line) + len(self.heap) > 2 * self.live + STALE_KEPT:
@@ -145,6 +178,13 @@ class ReadyQueue:
     def _waits_here(self, entry: Entry) -> bool:
         key, _, instance = entry
         return instance.state == QUEUED and instance.order_key == key and instance.queue == self.key
+
+    def drop_stored(self) -> None:
+        """Counts out an instance that stops waiting and is in SQL only."""
+        if self.spilled:
+            self.spilled -= 1
+        elif self.held_beyond:
+            self.held_beyond -= 1
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""

@@ -26,6 +26,7 @@ ASSIGNED: Final = 7
 CANCELLED: Final = 8
 SKIPPED: Final = 9
 CANCELLING: Final = 10
+DEFERRED: Final = 13
 READY: Final = 1
 IN_FLIGHT: Final = 2
 ENDED: Final = 9
@@ -39,9 +40,9 @@ class TaskState(IntEnum):
     SUCCESS = 2
     """Ended well. Left only when a person has its run taken up from it, or from a step before it."""
     FAILED = 3
-    """Ended badly; no attempt is left. Left only when a person retries it."""
+    """Ended badly; no attempt is left. Left only when a person retries it, or marks it."""
     TIMEOUT = 4
-    """Ended because a timeout passed. Left only when a person retries it."""
+    """Ended because a timeout passed. Left only when a person retries it, or marks it."""
     PENDING = 5
     """Waits for its time: its start, or its next attempt. Left when the time comes, by a cancel or a timeout.
 
@@ -52,14 +53,16 @@ class TaskState(IntEnum):
     ASSIGNED = 7
     """Sent to a worker that has not said that it started. Left by the start, a result, a fence or a cancel."""
     CANCELLED = 8
-    """Ended because someone wanted it. Left only when a person retries it."""
+    """Ended because someone wanted it. Left only when a person retries it, or marks it."""
     SKIPPED = 9
-    """Ended because of how its upstreams ended, unrun or, when it was to run again, not run again.
+    """Ended because of how its upstreams ended, unrun or, when it was to run again, not run again; or marked so.
 
-    Left only when an upstream is retried by a person.
+    Left only when an upstream is retried by a person, or when one marks it.
     """
     CANCELLING = 10
     """Told to stop. Left when the worker confirms or the attempt is fenced."""
+    DEFERRED = 13
+    """Its handler has ended and its result comes from outside. Left by that, a timeout, a cancel, or by hand."""
 
 
 class RunState(IntEnum):
@@ -83,7 +86,7 @@ class Phase(IntEnum):
     """What recovery and refill do with an instance; derived from its state."""
 
     PENDING = 0
-    """Has a timer (PENDING)."""
+    """Has a timer (PENDING, DEFERRED)."""
     READY = 1
     """Is in its ready queue (QUEUED)."""
     IN_FLIGHT = 2
@@ -92,8 +95,8 @@ class Phase(IntEnum):
     """Has ended."""
 
 
-PHASES: Final = (0, 2, 9, 9, 9, 0, 1, 2, 9, 9, 2)
-"""The Phase that follows from a TaskState, by its number."""
+PHASES: Final = (0, 2, 9, 9, 9, 0, 1, 2, 9, 9, 2, 9, 9, 0)
+"""The Phase that follows from a TaskState, by its number; 11 and 12 are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Policy:
     """What an instance asked for beyond its work. Frozen and shared between instances that asked for the same.
 
     Times are milliseconds; 0 in `queued_ms` and `total_ms` means no limit. Resources: thousandths of a core, MiB,
-    whole GPUs. Selectors are canonical text, empty for none.
+    whole GPUs. Selectors are canonical text, empty for none. `worker` is the id of the only one that may run it.
     """
 
     queued_ms: int = 0
@@ -116,6 +119,7 @@ class Policy:
     affinity: str = ""
     spread: str = ""
     exclusive: bool = False
+    worker: str = ""
     asks: bool = field(init=False, repr=False, compare=False)
     """True when it asks for any resource."""
     waits: bool = field(init=False, repr=False, compare=False)
@@ -126,7 +130,7 @@ class Policy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "asks", bool(self.cpu_millis or self.memory_mb or self.gpus))
         object.__setattr__(self, "waits", bool(self.queued_ms or self.total_ms))
-        object.__setattr__(self, "plain", not (self.asks or self.affinity or self.spread))
+        object.__setattr__(self, "plain", not (self.asks or self.affinity or self.spread or self.worker))
 
 
 class Instance:
@@ -167,7 +171,7 @@ class Instance:
     state: int  # a TaskState
     phase: int  # a Phase
     order_key: int
-    not_before: int | None  # when a PENDING instance is due
+    not_before: int | None  # when a PENDING instance is due, or a DEFERRED one waited for long enough
     attempt: int  # number of the last attempt, 0 before the first
     retries: int  # attempts that were spent on failures and followed by another
     requeues: int  # assignments in a row that never started
@@ -273,6 +277,9 @@ TASK_DEFINITION_COLUMNS: Final = (
 VARIABLE_COLUMNS: Final = ("tenant", "name", "variable", "updated_at")
 """`variable` is the serialized `taskyard.v1.Variable`."""
 
+PAUSE_COLUMNS: Final = ("tenant", "scope", "name", "reason", "paused_by", "created_at")
+"""What is held back. `scope` is a number of `taskyard.v1.PauseScope`; `tenant` is empty where it is all tenants'."""
+
 WORKFLOW_COLUMNS: Final = ("tenant", "name", "version", "definition", "content_hash", "created_at")
 """One row per version, never changed. `definition` is the serialized `taskyard.v1.Workflow`."""
 
@@ -303,6 +310,8 @@ class Changes:
     task_definition_deletes: list[tuple[str, str]] = field(default_factory=list)
     variable_upserts: list[Row] = field(default_factory=list)
     variable_deletes: list[tuple[str, str]] = field(default_factory=list)
+    pause_upserts: list[Row] = field(default_factory=list)
+    pause_deletes: list[tuple[str, int, str]] = field(default_factory=list)
     workflow_inserts: list[Row] = field(default_factory=list)
 
 

@@ -27,20 +27,24 @@ class WorkerState(IntEnum):
 S = TaskState
 
 INSTANCE_MOVES: Final[dict[int, frozenset[int]]] = {
-    S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT, S.SKIPPED}),
-    S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT}),
-    S.ASSIGNED: frozenset({S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED}),
-    S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED}),
-    S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.TIMEOUT, S.PENDING, S.QUEUED}),
+    S.PENDING: frozenset({S.QUEUED, S.CANCELLED, S.TIMEOUT, S.SKIPPED, S.SUCCESS}),
+    S.QUEUED: frozenset({S.ASSIGNED, S.CANCELLED, S.TIMEOUT, S.SUCCESS, S.SKIPPED}),
+    S.ASSIGNED: frozenset(
+        {S.RUNNING, S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED, S.DEFERRED}
+    ),
+    S.RUNNING: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLING, S.CANCELLED, S.DEFERRED}),
+    S.DEFERRED: frozenset({S.SUCCESS, S.FAILED, S.TIMEOUT, S.PENDING, S.QUEUED, S.CANCELLED, S.SKIPPED}),
+    S.CANCELLING: frozenset({S.CANCELLED, S.SUCCESS, S.TIMEOUT, S.PENDING, S.QUEUED, S.SKIPPED}),
     S.SUCCESS: frozenset({S.FAILED, S.PENDING}),
-    S.FAILED: frozenset({S.QUEUED, S.PENDING}),
-    S.TIMEOUT: frozenset({S.QUEUED, S.PENDING}),
-    S.CANCELLED: frozenset({S.QUEUED, S.PENDING}),
-    S.SKIPPED: frozenset({S.PENDING}),
+    S.FAILED: frozenset({S.QUEUED, S.PENDING, S.SUCCESS, S.SKIPPED}),
+    S.TIMEOUT: frozenset({S.QUEUED, S.PENDING, S.SUCCESS, S.SKIPPED}),
+    S.CANCELLED: frozenset({S.QUEUED, S.PENDING, S.SUCCESS, S.SKIPPED}),
+    S.SKIPPED: frozenset({S.PENDING, S.SUCCESS}),
 }
 """SUCCESS to FAILED happens only before it is durable: the database did not take the result (RESULT_NOT_STORABLE).
 
-What has ended is QUEUED or PENDING again only when a person has it, or a step before it, run again.
+What has ended is QUEUED or PENDING again only when a person has it, or a step before it, run again, and it ends as
+SUCCESS or SKIPPED after all only when a person marks it. So does what waits.
 """
 
 RUN_MOVES: Final[dict[int, frozenset[int]]] = {
@@ -68,7 +72,7 @@ class IllegalTransition(Exception):
         super().__init__(f"{subject!r} cannot become {to!r}: {why}")
 
 
-NEXT: Final = tuple(sum(1 << to for to in INSTANCE_MOVES.get(state, ())) for state in range(11))
+NEXT: Final = tuple(sum(1 << to for to in INSTANCE_MOVES.get(state, ())) for state in range(14))
 """INSTANCE_MOVES as bits: bit `to` of entry `state` is set when that step exists."""
 
 

@@ -21,6 +21,7 @@ TASKS: tuple[dict[str, Any], ...] = (
     {"policy_parts": {"cpu_millis": 600, "queued_ms": 20_000}},
     {"policy_parts": {"total_ms": 90_000, "retry": retrying(5, 2_000)}},
     {"policy_parts": {"run_ms": 3_000, "start_ms": 1_000}, "priority": 1},
+    {"policy_parts": {"worker": "w0"}, "task_type": "b"},
 )
 SHAPES = st.fixed_dictionaries(
     {
@@ -30,7 +31,7 @@ SHAPES = st.fixed_dictionaries(
         "cpu_millis": st.sampled_from((0, 1_000, 2_000)),
     }
 )
-STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12)
+STATUSES = (S.SUCCESS, S.SUCCESS, S.FAILED, S.FAILED, S.TIMEOUT, S.CANCELLED, 11, 12, S.DEFERRED, S.DEFERRED)
 KINDS = ("", "", "INVALID_INPUT", "UNKNOWN_TASK_TYPE")
 WAITS = (0, 1, 15, 400, 1_000, 1_000, 5_000, 5_000, 11_000, 31_000, 61_000, 3_600_000, 25 * 3_600_000)
 RUN_STEPS: tuple[StepSpec, ...] = (

@@ -20,17 +20,22 @@ from taskyard_core.engine.events import (
     Accepted,
     Cancel,
     CancelRun,
+    Complete,
     Deregister,
     Heartbeat,
     Hello,
+    Mark,
+    MarkStep,
     NewRun,
     NewTask,
+    PauseWork,
     Prioritize,
     Progress,
     Refused,
     Register,
     Requeue,
     Result,
+    ResumeWork,
     Retry,
     RetryRun,
     StartRuns,
@@ -40,6 +45,7 @@ from taskyard_core.engine.events import (
 )
 from taskyard_core.engine.recovery import refill, refills
 from taskyard_core.fleet import Registration
+from taskyard_core.pauses import Pause, PauseScope
 from taskyard_core.policy_codec import dump_policy
 from taskyard_core.ready import HEAD_LIMIT
 from taskyard_core.records import (
@@ -248,6 +254,33 @@ class Lab:
         """Takes up a run, as the shell does: with the rows of the run and its instances."""
         return self.ask(RetryRun(object(), id, from_steps, self.tables.run_row(id), self.tables.steps(id)))
 
+    def mark(self, id: str, state: int, output: str = "", reason: str = "") -> Any:
+        """Says how an instance has ended, as the shell does: with rows of what is not in memory."""
+        row = self.engine.cluster.instances.get(id) or self.stored(id)
+        event = Mark(object(), id, int(state), output, reason, row)
+        if row is not None and row.run_id and row.run_id not in self.engine.cluster.runs:
+            event.run_row = self.tables.run_row(row.run_id)
+            event.run_instances = self.tables.steps(row.run_id)
+        return self.ask(event)
+
+    def mark_step(self, run: str, step: str, state: int, output: str = "", reason: str = "") -> Any:
+        """Says how a step has ended."""
+        rows = self.tables.run_row(run), self.tables.steps(run)
+        return self.ask(MarkStep(object(), run, step, int(state), output, reason, *rows))
+
+    def complete(self, id: str, token: str, status: int = S.SUCCESS, output: str = "", **error: str) -> Any:
+        """Brings the result of an attempt from outside."""
+        return self.ask(Complete(object(), id, token, int(status), output, row=self.stored(id), **error))
+
+    def pause(self, scope: PauseScope, name: str = "", reason: str = "", tenant: str = TENANT) -> Any:
+        """Holds something back."""
+        tenant = "" if scope == PauseScope.ALL else tenant
+        return self.ask(PauseWork(object(), Pause(tenant, scope, name, reason, "ann", self.now)))
+
+    def resume(self, scope: PauseScope, name: str = "", tenant: str = TENANT) -> Any:
+        """Lets something go on."""
+        return self.ask(ResumeWork(object(), "" if scope == PauseScope.ALL else tenant, scope, name))
+
     def stored(self, id: str) -> Instance | None:
         """Returns an instance as SQL has it, if it is not in memory."""
         if id in self.engine.cluster.instances or id not in self.tables.instances:
@@ -372,6 +405,8 @@ class Lab:
         engine.begin(self.now)
         for row in tables.workers.values():
             engine.restore_worker(row)
+        for row in tables.pauses.values():
+            engine.restore_pause(row)
         for id, values in sorted(tables.runs.items()):
             if values["ended_at"] is None:
                 engine.restore_run(tables.run_row(id), tables.steps(id))

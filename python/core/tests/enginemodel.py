@@ -14,13 +14,14 @@ from enginepost import PostLab
 from taskyard_core import ready
 from taskyard_core.dag import StepState, TriggerRule
 from taskyard_core.engine import Batch
-from taskyard_core.engine.attempts import CANCELLED_KIND
+from taskyard_core.engine.attempts import CANCELLED_KIND, MARKED_KIND
 from taskyard_core.engine.effects import RECORDED, Ack
 from taskyard_core.engine.events import Accepted, Hello, Result
 from taskyard_core.engine.retries import step_state
 from taskyard_core.records import (
     ASSIGNED,
     CANCELLING,
+    DEFERRED,
     ENDED,
     IN_FLIGHT,
     INSTANCE_COLUMNS,
@@ -62,6 +63,7 @@ class Model:
         self.runs: set[str] = set()
         self.reopened: set[str] = set()  # runs of which a step was retried
         self.going: set[str] = set()  # instances that a commit on its way deletes
+        self.completed: set[tuple[str, str]] = set()  # attempts whose result came from outside
         self.told: list[tuple[str, Result]] = []  # every result ever reported, and by whom
         self.recorded: Counter[tuple[str, str]] = Counter()
         self.before: dict[str, dict[str, Any]] = {}  # rows as of the last commit
@@ -88,9 +90,13 @@ class Model:
     def note_sealed(self, batch: Batch) -> None:
         """A batch is closed; the orders in it leave with its commit."""
         self.ordered |= _orders(batch)
+        c = self.lab.engine.cluster
         for going in batch.frames.values():
             stuck = going.worker_id in self.lab.silent
             assert not (going.assignments and stuck), f"{going.worker_id} is sent more of what it does not take up"
+            for sent in going.assignments:
+                assert not c.pauses.of_instance(sent.instance), f"{sent.instance} is sent though it is held back"
+                assert sent.instance.policy.worker in ("", going.worker_id), f"{sent.instance} is sent to another"
 
     def note_refused(self, name: str, row: dict[str, Any]) -> None:
         """A row is about to be refused; a step whose text is left out already will not be stored."""
@@ -175,7 +181,8 @@ class Model:
     def success_was_told(self) -> None:
         told = {(result.task_id, result.token) for _, result in self.told if result.status == S.SUCCESS}
         for id, row in self.lab.tables.instances.items():
-            assert row["state"] != S.SUCCESS or (id, row["token"]) in told
+            if row["state"] == S.SUCCESS and row["error_kind"] != MARKED_KIND:
+                assert (id, row["token"]) in told | self.completed
 
     def attempts_are_kept(self) -> None:
         attempts = self.lab.tables.attempts
@@ -215,9 +222,11 @@ class Model:
                 waiting[instance.tenant, instance.queue] += 1
         for name, queue in c.queues.items():
             entries = [e[2] for e in queue.entries() if ready._waits(e) and e[2].id in c.instances]
-            assert len({e.id for e in entries}) == len(entries) == waiting[name] == queue.live
+            assert len({e.id for e in entries}) == len(entries) == queue.live
+            assert waiting[name] == queue.live + len(queue.held)
+            assert all(each.state == QUEUED and c.pauses.of_instance(each) for each in queue.held.values())
             assert queue.head_bytes == sum(ready._size(e) for e in entries)
-            if len(queue):
+            if queue.live:
                 assert queue.spilled or queue in c.active or queue in c.starved or queue.waiting
         assert all(name in c.queues for name in waiting)
 
@@ -235,13 +244,16 @@ class Model:
                 assert phase == READY, f"{id} of phase {phase} is not in memory"
                 spilled[tenant, key] += 1
         for name, queue in c.queues.items():
-            assert queue.spilled == spilled[name], f"{name}: {queue.spilled} spilled, it says; {spilled[name]} did"
+            away = queue.spilled + queue.held_beyond
+            assert away == spilled[name], f"{name}: {away} in SQL only, it says; {spilled[name]} are"
             assert not queue.spilled or queue.floor is not None
 
     def nothing_waits_without_a_timer(self) -> None:
         c = self.lab.engine.cluster
         for i in self._instances():
             assert i.retries < max(1, i.policy.retry.max_attempts), f"{i}: more attempts than its policy allows"
+            if i.state == DEFERRED:
+                assert (c.timers.deadline(i.id) or 1 << 62) <= (i.not_before or 0), f"{i}: its wait has no end"
             if i.state == PENDING:
                 assert c.timers.deadline(i.id) == i.not_before, f"{i}: its timer is not of its retry"
             waits_for_steps = i.state == PENDING and i.not_before is None and i.run_id
@@ -275,7 +287,7 @@ class Model:
 
     def what_waits_can_say_why(self) -> None:
         for i in self._instances():
-            if i.state in (PENDING, QUEUED):
+            if i.state in (PENDING, QUEUED, DEFERRED):
                 assert self.lab.engine.explain(i.id, self.lab.now), f"{i} waits and does not say why"
 
     def workers_know_what_is_over(self) -> None:
@@ -342,13 +354,14 @@ class Model:
         """After a pass nothing waits that somebody would take."""
         c = self.lab.engine.cluster
         for instance in self._instances():
-            if instance.state != QUEUED:
+            if instance.state != QUEUED or c.pauses.of_instance(instance):
                 continue
             queue = c.queues[instance.tenant, instance.queue]
             for worker in c.fleet.workers.values():
                 has = worker.registration
                 takes = (
                     worker.room() > 0
+                    and instance.policy.worker in ("", worker.id)
                     and worker.fits(instance.policy)
                     and instance.task_type not in worker.rejected
                     and ("*" in has.capabilities or instance.task_type in has.capabilities)

@@ -37,6 +37,7 @@ class Tables:
         self.runs: dict[str, Fields] = {}
         self.checkpoints: dict[str, tuple[int, str]] = {}
         self.workers: dict[str, Row] = {}
+        self.pauses: dict[Row, Row] = {}
 
     def commit(self, changes: Changes) -> None:
         """Writes a batch, having checked it against the rules of `Store.commit`."""
@@ -49,6 +50,10 @@ class Tables:
             self.checkpoints.pop(id, None)
         for id in changes.worker_deletes:
             self.workers.pop(id, None)
+        for key in changes.pause_deletes:
+            self.pauses.pop(key, None)
+        for row in changes.pause_upserts:
+            self.pauses[row[:3]] = row
         self._put_all(changes)
         for row in changes.attempt_inserts:
             values: Fields = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
@@ -81,6 +86,8 @@ class Tables:
         assert unique(row[:2] for row in changes.checkpoint_upserts)
         assert unique(row[0] for row in changes.worker_upserts)
         assert unique(changes.worker_deletes)
+        assert unique(row[:3] for row in changes.pause_upserts)
+        assert unique(changes.pause_deletes)
         assert unique(row[:3] for row in changes.attempt_inserts)
         self._check_taken(self.instances, INSTANCE_COLUMNS, changes.instance_inserts)
         self._check_taken(self.runs, RUN_COLUMNS, changes.run_inserts)

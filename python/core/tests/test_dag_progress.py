@@ -247,8 +247,9 @@ def test_a_long_cascade_needs_no_recursion() -> None:
 
 def test_a_step_ends_once_and_only_when_it_was_ready() -> None:
     progress = chain(Rules.ALL_SUCCESS)
-    with pytest.raises(InvalidTransition, match="'b' is WAITING: it cannot end as SUCCESS"):
-        progress.end(1, StepOutcome.SUCCESS)
+    for outcome in (StepOutcome.FAILED, StepOutcome.UPSTREAM_FAILED):
+        with pytest.raises(InvalidTransition, match=f"'b' is WAITING: it cannot end as {outcome.name}"):
+            progress.end(1, outcome)
     progress.end(0, StepOutcome.SUCCESS)
     with pytest.raises(InvalidTransition, match="'a' is SUCCESS: it cannot end as FAILED"):
         progress.end(0, StepOutcome.FAILED)

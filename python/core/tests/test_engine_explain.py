@@ -10,7 +10,8 @@ from enginekit import Lab, retrying, task
 from taskyard_core.engine.events import Progress, Submit, When
 from taskyard_core.engine.explain import asked
 from taskyard_core.engine.instances import instance_from_row
-from taskyard_core.records import Policy
+from taskyard_core.pauses import PauseScope
+from taskyard_core.records import Policy, TaskState
 
 Situation = Callable[[], tuple[Lab, str]]
 
@@ -127,6 +128,26 @@ def in_the_commit() -> tuple[Lab, str]:
     return lab, next(iter(lab.engine.cluster.new))
 
 
+def held_back() -> tuple[Lab, str]:
+    lab = Lab()
+    lab.worker()
+    lab.pause(PauseScope.TASK_TYPE, "noop", "the disk is being changed")
+    return lab, lab.add()
+
+
+def deferred() -> tuple[Lab, str]:
+    lab, id = running()
+    lab.workers["w1"].finish(id, TaskState.DEFERRED)
+    lab.settle()
+    return lab, id
+
+
+def its_worker_is_away() -> tuple[Lab, str]:
+    lab = Lab()
+    lab.worker()
+    return lab, lab.add(worker="w7")
+
+
 @pytest.mark.parametrize(
     ("code", "situation"),
     [
@@ -147,6 +168,9 @@ def in_the_commit() -> tuple[Lab, str]:
         ("TAKEOVER_GRACE", taken_over),
         ("LEASE_PENDING", lease_pending),
         ("COMMIT_PENDING", in_the_commit),
+        ("PAUSED", held_back),
+        ("DEFERRED", deferred),
+        ("WORKER_AWAY", its_worker_is_away),
     ],
 )
 def test_each_code(code: str, situation: Situation) -> None:

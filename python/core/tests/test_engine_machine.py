@@ -41,6 +41,7 @@ from taskyard_core.engine.events import (
     WorkerFrame,
 )
 from taskyard_core.engine.sessions import standing
+from taskyard_core.pauses import PauseScope
 from taskyard_core.records import ENDED, TaskState
 
 S = TaskState
@@ -472,11 +473,14 @@ class EngineMachine(HandRules):
         lab = self.lab
         lab.posting = False
         lab.workers.clear()
-        for n in range(2):
-            lab.worker(f"end{n}", slots=5, labels={"zone": "x"}, cpu_millis=5_000)
+        for pause in list(lab.engine.cluster.pauses):
+            lab.resume(pause.scope, pause.name)
+        for name in ("w0", "end"):
+            lab.worker(name, slots=5, labels={"zone": "x"}, cpu_millis=5_000)
         for _ in range(400):
             lab.settle()
             self._finish_all()
+            self._complete_all()
             self.model.check(())
             if not lab.engine.cluster.live_count() and not lab.engine.cluster.runs:
                 break
@@ -496,6 +500,11 @@ class EngineMachine(HandRules):
         for worker in workers:
             worker.beat()
             worker.frame()  # it has room again for what it was fenced from
+
+    def _complete_all(self) -> None:
+        for instance in [i for i in self.lab.engine.cluster.instances.values() if i.state == S.DEFERRED]:
+            self.model.completed.add((instance.id, instance.token))
+            self.lab.complete(instance.id, instance.token)
 
 
 EXAMPLES = int(os.environ.get("TASKYARD_MACHINE_EXAMPLES", "400"))
@@ -524,6 +533,16 @@ HAPPENS = (
     "requeue by hand",
     "prioritize by hand",
     "run taken up",
+    "instance RUNNING to DEFERRED",
+    "instance DEFERRED to SUCCESS",
+    "instance DEFERRED to CANCELLED",
+    "completed from outside",
+    "marked SUCCESS",
+    "marked SKIPPED",
+    "instance FAILED to SUCCESS",
+    "instance CANCELLING to SKIPPED",
+    *(f"paused {scope.name}" for scope in PauseScope),
+    "resumed",
     "submission repeated",
     "told to stop: cancelled",
     "told to stop: timeout",

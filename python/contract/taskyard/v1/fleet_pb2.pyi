@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from taskyard.v1 import pauses_pb2 as _pauses_pb2
 from taskyard.v1 import policies_pb2 as _policies_pb2
 import builtins as _builtins
 import sys
@@ -285,6 +286,10 @@ class Queue(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     HEAD_TIME_FIELD_NUMBER: _builtins.int
     DEADLINES_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     task_type: _builtins.str
     """The task type."""
     selector: _builtins.str
@@ -293,6 +298,12 @@ class Queue(_message.Message):
     """How many wait."""
     deadlines: _builtins.bool
     """True when its tasks have a deadline while they wait, by a queued or a total timeout: they form a queue of their own."""
+    name: _builtins.str
+    """Its name, by which it can be paused: the task type, and a digest of what else its tasks demand."""
+    worker_id: _builtins.str
+    """Id of the one worker that may run its tasks; empty when others may."""
+    held: _builtins.int
+    """How many of `waiting` are held back with their workflow or run."""
     @_builtins.property
     def resources(self) -> _policies_pb2.Resources:
         """What each of its tasks asks for; absent when nothing."""
@@ -300,6 +311,10 @@ class Queue(_message.Message):
     @_builtins.property
     def head_time(self) -> _timestamp_pb2.Timestamp:
         """When the one that comes first was queued."""
+
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """What holds all of it back; absent when nothing does."""
 
     def __init__(
         self,
@@ -310,10 +325,14 @@ class Queue(_message.Message):
         waiting: _builtins.int = ...,
         head_time: _timestamp_pb2.Timestamp | None = ...,
         deadlines: _builtins.bool = ...,
+        name: _builtins.str = ...,
+        pause: _pauses_pb2.Pause | None = ...,
+        worker_id: _builtins.str = ...,
+        held: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "resources", b"resources"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "pause", b"pause", "resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_time", b"head_time", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_time", b"head_time", "held", b"held", "name", b"name", "pause", b"pause", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -613,3 +632,177 @@ class ForgetWorkerResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForgetWorkerResponse: _TypeAlias = ForgetWorkerResponse  # noqa: Y015
+
+@_typing.final
+class PauseWorkRequest(_message.Message):
+    """Says what is to be held back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    scope: _pauses_pb2.PauseScope.ValueType
+    """How much. Required."""
+    name: _builtins.str
+    """Which; empty for TENANT and ALL. See Pause."""
+    reason: _builtins.str
+    """Why, for people. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        scope: _pauses_pb2.PauseScope.ValueType = ...,
+        name: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "reason", b"reason", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseWorkRequest: _TypeAlias = PauseWorkRequest  # noqa: Y015
+
+@_typing.final
+class PauseWorkResponse(_message.Message):
+    """It is held back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """As stored."""
+
+    def __init__(
+        self,
+        *,
+        pause: _pauses_pb2.Pause | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseWorkResponse: _TypeAlias = PauseWorkResponse  # noqa: Y015
+
+@_typing.final
+class ResumeWorkRequest(_message.Message):
+    """Says what is to go on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    scope: _pauses_pb2.PauseScope.ValueType
+    """How much. Required."""
+    name: _builtins.str
+    """Which; empty for TENANT and ALL. See Pause."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        scope: _pauses_pb2.PauseScope.ValueType = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeWorkRequest: _TypeAlias = ResumeWorkRequest  # noqa: Y015
+
+@_typing.final
+class ResumeWorkResponse(_message.Message):
+    """It goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """What it was."""
+
+    def __init__(
+        self,
+        *,
+        pause: _pauses_pb2.Pause | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeWorkResponse: _TypeAlias = ResumeWorkResponse  # noqa: Y015
+
+@_typing.final
+class ListPausesRequest(_message.Message):
+    """Asks for a page of pauses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Default: 100. Range: 1 to 1,000."""
+    page_token: _builtins.str
+    """From an earlier answer. Empty: the first page."""
+    filter: _builtins.str
+    """Which ones, for example `scope == "WORKFLOW"`. Empty: all."""
+    order_by: _builtins.str
+    """`scope`. Empty: by scope and name."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        filter: _builtins.str = ...,
+        order_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPausesRequest: _TypeAlias = ListPausesRequest  # noqa: Y015
+
+@_typing.final
+class ListPausesResponse(_message.Message):
+    """A page of pauses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty at the end."""
+    @_builtins.property
+    def pauses(self) -> _containers.RepeatedCompositeFieldContainer[_pauses_pb2.Pause]:
+        """The page: the tenant's, and those of scope ALL."""
+
+    def __init__(
+        self,
+        *,
+        pauses: _abc.Iterable[_pauses_pb2.Pause] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "pauses", b"pauses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPausesResponse: _TypeAlias = ListPausesResponse  # noqa: Y015

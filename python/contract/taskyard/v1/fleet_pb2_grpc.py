@@ -64,6 +64,21 @@ class FleetServiceStub:
                 request_serializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.PauseWork = channel.unary_unary(
+                '/taskyard.v1.FleetService/PauseWork',
+                request_serializer=taskyard_dot_v1_dot_fleet__pb2.PauseWorkRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_fleet__pb2.PauseWorkResponse.FromString,
+                _registered_method=True)
+        self.ResumeWork = channel.unary_unary(
+                '/taskyard.v1.FleetService/ResumeWork',
+                request_serializer=taskyard_dot_v1_dot_fleet__pb2.ResumeWorkRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_fleet__pb2.ResumeWorkResponse.FromString,
+                _registered_method=True)
+        self.ListPauses = channel.unary_unary(
+                '/taskyard.v1.FleetService/ListPauses',
+                request_serializer=taskyard_dot_v1_dot_fleet__pb2.ListPausesRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_fleet__pb2.ListPausesResponse.FromString,
+                _registered_method=True)
         self.GetClusterStatus = channel.unary_unary(
                 '/taskyard.v1.FleetService/GetClusterStatus',
                 request_serializer=taskyard_dot_v1_dot_fleet__pb2.GetClusterStatusRequest.SerializeToString,
@@ -124,6 +139,33 @@ class FleetServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PauseWork(self, request, context):
+        """Holds something back: nothing of it is sent to a worker until it is resumed. What is paused already stays so, with the
+        new reason. Pauses add up: a task goes when none of them holds it.
+
+        PERMISSION_DENIED: scope ALL needs the role admin. NOT_FOUND: there is no such run, or it has ended; a queue, a type
+        or a workflow may be paused before there is one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeWork(self, request, context):
+        """Lets what was held back go on, in the order in which it would have gone.
+
+        PERMISSION_DENIED: scope ALL needs the role admin. FAILED_PRECONDITION (NOT_PAUSED): that is not paused by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPauses(self, request, context):
+        """Lists what is paused, by scope and name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetClusterStatus(self, request, context):
         """Tells who leads and how much is going on.
         """
@@ -158,6 +200,21 @@ def add_FleetServiceServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_fleet__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'PauseWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseWork,
+                    request_deserializer=taskyard_dot_v1_dot_fleet__pb2.PauseWorkRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_fleet__pb2.PauseWorkResponse.SerializeToString,
+            ),
+            'ResumeWork': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeWork,
+                    request_deserializer=taskyard_dot_v1_dot_fleet__pb2.ResumeWorkRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_fleet__pb2.ResumeWorkResponse.SerializeToString,
+            ),
+            'ListPauses': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPauses,
+                    request_deserializer=taskyard_dot_v1_dot_fleet__pb2.ListPausesRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_fleet__pb2.ListPausesResponse.SerializeToString,
             ),
             'GetClusterStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetClusterStatus,
@@ -305,6 +362,87 @@ class FleetService:
             '/taskyard.v1.FleetService/ListQueues',
             taskyard_dot_v1_dot_fleet__pb2.ListQueuesRequest.SerializeToString,
             taskyard_dot_v1_dot_fleet__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.FleetService/PauseWork',
+            taskyard_dot_v1_dot_fleet__pb2.PauseWorkRequest.SerializeToString,
+            taskyard_dot_v1_dot_fleet__pb2.PauseWorkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeWork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.FleetService/ResumeWork',
+            taskyard_dot_v1_dot_fleet__pb2.ResumeWorkRequest.SerializeToString,
+            taskyard_dot_v1_dot_fleet__pb2.ResumeWorkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPauses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.FleetService/ListPauses',
+            taskyard_dot_v1_dot_fleet__pb2.ListPausesRequest.SerializeToString,
+            taskyard_dot_v1_dot_fleet__pb2.ListPausesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -61,6 +61,20 @@ class FleetServiceStub:
     """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.ListQueuesRequest, _fleet_pb2.ListQueuesResponse]
     """Lists the queues in which something waits."""
+    PauseWork: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.PauseWorkRequest, _fleet_pb2.PauseWorkResponse]
+    """Holds something back: nothing of it is sent to a worker until it is resumed. What is paused already stays so, with the
+    new reason. Pauses add up: a task goes when none of them holds it.
+
+    PERMISSION_DENIED: scope ALL needs the role admin. NOT_FOUND: there is no such run, or it has ended; a queue, a type
+    or a workflow may be paused before there is one.
+    """
+    ResumeWork: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.ResumeWorkRequest, _fleet_pb2.ResumeWorkResponse]
+    """Lets what was held back go on, in the order in which it would have gone.
+
+    PERMISSION_DENIED: scope ALL needs the role admin. FAILED_PRECONDITION (NOT_PAUSED): that is not paused by itself.
+    """
+    ListPauses: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.ListPausesRequest, _fleet_pb2.ListPausesResponse]
+    """Lists what is paused, by scope and name."""
     GetClusterStatus: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.GetClusterStatusRequest, _fleet_pb2.GetClusterStatusResponse]
     """Tells who leads and how much is going on."""
 
@@ -97,6 +111,20 @@ class FleetServiceAsyncStub(FleetServiceStub):
     """
     ListQueues: _aio.UnaryUnaryMultiCallable[_fleet_pb2.ListQueuesRequest, _fleet_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the queues in which something waits."""
+    PauseWork: _aio.UnaryUnaryMultiCallable[_fleet_pb2.PauseWorkRequest, _fleet_pb2.PauseWorkResponse]  # type: ignore[assignment]
+    """Holds something back: nothing of it is sent to a worker until it is resumed. What is paused already stays so, with the
+    new reason. Pauses add up: a task goes when none of them holds it.
+
+    PERMISSION_DENIED: scope ALL needs the role admin. NOT_FOUND: there is no such run, or it has ended; a queue, a type
+    or a workflow may be paused before there is one.
+    """
+    ResumeWork: _aio.UnaryUnaryMultiCallable[_fleet_pb2.ResumeWorkRequest, _fleet_pb2.ResumeWorkResponse]  # type: ignore[assignment]
+    """Lets what was held back go on, in the order in which it would have gone.
+
+    PERMISSION_DENIED: scope ALL needs the role admin. FAILED_PRECONDITION (NOT_PAUSED): that is not paused by itself.
+    """
+    ListPauses: _aio.UnaryUnaryMultiCallable[_fleet_pb2.ListPausesRequest, _fleet_pb2.ListPausesResponse]  # type: ignore[assignment]
+    """Lists what is paused, by scope and name."""
     GetClusterStatus: _aio.UnaryUnaryMultiCallable[_fleet_pb2.GetClusterStatusRequest, _fleet_pb2.GetClusterStatusResponse]  # type: ignore[assignment]
     """Tells who leads and how much is going on."""
 
@@ -160,6 +188,38 @@ class FleetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_fleet_pb2.ListQueuesResponse, _abc.Awaitable[_fleet_pb2.ListQueuesResponse]]:
         """Lists the queues in which something waits."""
+
+    @_abc_1.abstractmethod
+    def PauseWork(
+        self,
+        request: _fleet_pb2.PauseWorkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_fleet_pb2.PauseWorkResponse, _abc.Awaitable[_fleet_pb2.PauseWorkResponse]]:
+        """Holds something back: nothing of it is sent to a worker until it is resumed. What is paused already stays so, with the
+        new reason. Pauses add up: a task goes when none of them holds it.
+
+        PERMISSION_DENIED: scope ALL needs the role admin. NOT_FOUND: there is no such run, or it has ended; a queue, a type
+        or a workflow may be paused before there is one.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeWork(
+        self,
+        request: _fleet_pb2.ResumeWorkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_fleet_pb2.ResumeWorkResponse, _abc.Awaitable[_fleet_pb2.ResumeWorkResponse]]:
+        """Lets what was held back go on, in the order in which it would have gone.
+
+        PERMISSION_DENIED: scope ALL needs the role admin. FAILED_PRECONDITION (NOT_PAUSED): that is not paused by itself.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPauses(
+        self,
+        request: _fleet_pb2.ListPausesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_fleet_pb2.ListPausesResponse, _abc.Awaitable[_fleet_pb2.ListPausesResponse]]:
+        """Lists what is paused, by scope and name."""
 
     @_abc_1.abstractmethod
     def GetClusterStatus(

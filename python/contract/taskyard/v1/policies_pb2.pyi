@@ -153,22 +153,26 @@ class Placement(_message.Message):
     SELECTOR_FIELD_NUMBER: _builtins.int
     AFFINITY_FIELD_NUMBER: _builtins.int
     SPREAD_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
     selector: _builtins.str
     """Label selector that the worker must match, for example `lang=java,zone in (a,b),!spot`. Default: empty, any worker."""
     affinity: _builtins.str
     """Label selector of workers to be preferred while one of them has a free slot. Default: empty, no preference."""
     spread: _builtins.str
     """Label whose values the tasks of one run are spread over while several have a free slot. Default: empty, no spreading."""
+    worker_id: _builtins.str
+    """Id of the one worker that may run it; it waits for that one. At most 200 characters. Default: empty, any worker."""
     def __init__(
         self,
         *,
         selector: _builtins.str = ...,
         affinity: _builtins.str = ...,
         spread: _builtins.str = ...,
+        worker_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["affinity", b"affinity", "selector", b"selector", "spread", b"spread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affinity", b"affinity", "selector", b"selector", "spread", b"spread", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

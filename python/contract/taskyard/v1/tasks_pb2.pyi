@@ -54,10 +54,12 @@ class _TaskStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskStatus
     """Results only: the worker stopped before the task was done."""
     TASK_STATUS_REJECTED: _TaskStatus.ValueType  # 12
     """Results only: handed back unrun."""
+    TASK_STATUS_DEFERRED: _TaskStatus.ValueType  # 13
+    """The handler has ended and its result comes later, from outside, by CompleteTask. It holds no slot."""
 
 class TaskStatus(_TaskStatus, metaclass=_TaskStatusEnumTypeWrapper):
-    """What an instance, or a result, is. Instances: PENDING to CANCELLING. Results: SUCCESS, FAILED, TIMEOUT, CANCELLED,
-    INTERRUPTED, REJECTED.
+    """What an instance, or a result, is. Instances: PENDING to CANCELLING, and DEFERRED. Results: SUCCESS, FAILED, TIMEOUT,
+    CANCELLED, INTERRUPTED, REJECTED, DEFERRED.
     """
 
 TASK_STATUS_UNSPECIFIED: TaskStatus.ValueType  # 0
@@ -86,6 +88,8 @@ TASK_STATUS_INTERRUPTED: TaskStatus.ValueType  # 11
 """Results only: the worker stopped before the task was done."""
 TASK_STATUS_REJECTED: TaskStatus.ValueType  # 12
 """Results only: handed back unrun."""
+TASK_STATUS_DEFERRED: TaskStatus.ValueType  # 13
+"""The handler has ended and its result comes later, from outside, by CompleteTask. It holds no slot."""
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
 
 class _StopMode:
@@ -116,6 +120,30 @@ An exclusive one still ends when its worker has confirmed it, or its lease has e
 """
 Global___StopMode: _TypeAlias = StopMode  # noqa: Y015
 
+class _MarkedAs:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MarkedAsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MarkedAs.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MARKED_AS_UNSPECIFIED: _MarkedAs.ValueType  # 0
+    """Not said: refused."""
+    MARKED_AS_SUCCESS: _MarkedAs.ValueType  # 1
+    """Ended well, with the output given."""
+    MARKED_AS_SKIPPED: _MarkedAs.ValueType  # 2
+    """Passed over: to trigger rules it is a step that was skipped."""
+
+class MarkedAs(_MarkedAs, metaclass=_MarkedAsEnumTypeWrapper):
+    """How a person says that an instance, or a step, has ended."""
+
+MARKED_AS_UNSPECIFIED: MarkedAs.ValueType  # 0
+"""Not said: refused."""
+MARKED_AS_SUCCESS: MarkedAs.ValueType  # 1
+"""Ended well, with the output given."""
+MARKED_AS_SKIPPED: MarkedAs.ValueType  # 2
+"""Passed over: to trigger rules it is a step that was skipped."""
+Global___MarkedAs: _TypeAlias = MarkedAs  # noqa: Y015
+
 class _BulkAction:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -134,6 +162,10 @@ class _BulkActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BulkAction
     """Given back to their queues. Tasks only."""
     BULK_ACTION_PRIORITIZE: _BulkAction.ValueType  # 5
     """Given another priority. Tasks only."""
+    BULK_ACTION_MARK_SUCCESS: _BulkAction.ValueType  # 6
+    """Said to have ended well, see MarkTask. Tasks only."""
+    BULK_ACTION_MARK_SKIPPED: _BulkAction.ValueType  # 7
+    """Said to be passed over, see MarkTask. Tasks only."""
 
 class BulkAction(_BulkAction, metaclass=_BulkActionEnumTypeWrapper):
     """What is done with all that match a filter."""
@@ -150,6 +182,10 @@ BULK_ACTION_REQUEUE: BulkAction.ValueType  # 4
 """Given back to their queues. Tasks only."""
 BULK_ACTION_PRIORITIZE: BulkAction.ValueType  # 5
 """Given another priority. Tasks only."""
+BULK_ACTION_MARK_SUCCESS: BulkAction.ValueType  # 6
+"""Said to have ended well, see MarkTask. Tasks only."""
+BULK_ACTION_MARK_SKIPPED: BulkAction.ValueType  # 7
+"""Said to be passed over, see MarkTask. Tasks only."""
 Global___BulkAction: _TypeAlias = BulkAction  # noqa: Y015
 
 @_typing.final
@@ -935,7 +971,7 @@ class TaskError(_message.Message):
     kind: _builtins.str
     """Machine-readable: HANDLER_ERROR, TIMEOUT, QUEUED_TIMEOUT, TOTAL_TIMEOUT, EXPIRED, WORKER_LOST, NEVER_STARTED, INVALID_INPUT,
     PERMISSION_DENIED, NON_RETRYABLE, UNKNOWN_TASK_TYPE, OUTPUT_TOO_LARGE, RESULT_NOT_STORABLE, TEMPLATE_ERROR,
-    UPSTREAM_FAILED, CANCELLED.
+    UPSTREAM_FAILED, CANCELLED. MARKED: a person has said how it ended, and `message` is their reason.
     """
     message: _builtins.str
     """For people."""
@@ -1065,7 +1101,7 @@ class TaskInstance(_message.Message):
 
     @_builtins.property
     def error(self) -> Global___TaskError:
-        """Why the last attempt did not succeed; absent when it did."""
+        """Why the last attempt did not succeed; absent when it did. Present with SUCCESS only when a person marked it."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -1099,7 +1135,9 @@ class TaskInstance(_message.Message):
 
     @_builtins.property
     def schedule_time(self) -> _timestamp_pb2.Timestamp:
-        """When it is due: while it is PENDING, its start or its next attempt; absent otherwise."""
+        """When it is due: while it is PENDING, its start or its next attempt; while it is DEFERRED, the end of the wait for its
+        result. Absent otherwise.
+        """
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
@@ -1524,6 +1562,214 @@ class PrioritizeTaskResponse(_message.Message):
 Global___PrioritizeTaskResponse: _TypeAlias = PrioritizeTaskResponse  # noqa: Y015
 
 @_typing.final
+class MarkTaskRequest(_message.Message):
+    """Names an instance and how it has ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    MARKED_AS_FIELD_NUMBER: _builtins.int
+    OUTPUT_JSON_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    task_id: _builtins.str
+    """Its id."""
+    marked_as: Global___MarkedAs.ValueType
+    """How it has ended. Required."""
+    output_json: _builtins.str
+    """For SUCCESS: its output, as JSON, which templates read. Empty: none. At most 256 KiB."""
+    reason: _builtins.str
+    """For people; kept with the instance. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        marked_as: Global___MarkedAs.ValueType = ...,
+        output_json: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["marked_as", b"marked_as", "output_json", b"output_json", "reason", b"reason", "request_id", b"request_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkTaskRequest: _TypeAlias = MarkTaskRequest  # noqa: Y015
+
+@_typing.final
+class MarkTaskResponse(_message.Message):
+    """The mark is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    status: Global___TaskStatus.ValueType
+    """SUCCESS or SKIPPED; CANCELLING until the worker has confirmed that it stopped."""
+    def __init__(
+        self,
+        *,
+        status: Global___TaskStatus.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkTaskResponse: _TypeAlias = MarkTaskResponse  # noqa: Y015
+
+@_typing.final
+class CompleteTaskRequest(_message.Message):
+    """The result of an attempt, from outside."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    OUTPUT_JSON_FIELD_NUMBER: _builtins.int
+    ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
+    ERROR_KIND_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    token: _builtins.str
+    """As the handler got it: the instance's id, a dot and the attempt's token."""
+    status: Global___TaskStatus.ValueType
+    """SUCCESS or FAILED. Required."""
+    output_json: _builtins.str
+    """For SUCCESS: the output, as JSON. Empty: none. At most 256 KiB."""
+    error_message: _builtins.str
+    """For FAILED: why, for people. At most 64 KiB."""
+    error_kind: _builtins.str
+    """For FAILED: as in TaskResult; NON_RETRYABLE lets no further attempt follow. Empty: HANDLER_ERROR."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        token: _builtins.str = ...,
+        status: Global___TaskStatus.ValueType = ...,
+        output_json: _builtins.str = ...,
+        error_message: _builtins.str = ...,
+        error_kind: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_kind", b"error_kind", "error_message", b"error_message", "output_json", b"output_json", "request_id", b"request_id", "status", b"status", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompleteTaskRequest: _TypeAlias = CompleteTaskRequest  # noqa: Y015
+
+@_typing.final
+class CompleteTaskResponse(_message.Message):
+    """The result is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    status: Global___TaskStatus.ValueType
+    """How the instance stands now: SUCCESS, FAILED, or PENDING or QUEUED when another attempt follows."""
+    def __init__(
+        self,
+        *,
+        status: Global___TaskStatus.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompleteTaskResponse: _TypeAlias = CompleteTaskResponse  # noqa: Y015
+
+@_typing.final
+class BroadcastTaskRequest(_message.Message):
+    """A task for every worker that matches."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless: it answers with the first copies, whatever workers there are by then."""
+    @_builtins.property
+    def task(self) -> Global___TaskSubmission:
+        """The task. Its own request id is not used."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        task: Global___TaskSubmission | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BroadcastTaskRequest: _TypeAlias = BroadcastTaskRequest  # noqa: Y015
+
+@_typing.final
+class BroadcastTaskResponse(_message.Message):
+    """The copies."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COPIES_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_WORKER_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___BroadcastCopy]:
+        """One for each worker, by its id."""
+
+    @_builtins.property
+    def left_out_worker_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of workers that match and get none, since they take no tasks now; at most 100."""
+
+    def __init__(
+        self,
+        *,
+        copies: _abc.Iterable[Global___BroadcastCopy] | None = ...,
+        left_out_worker_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copies", b"copies", "left_out_worker_ids", b"left_out_worker_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BroadcastTaskResponse: _TypeAlias = BroadcastTaskResponse  # noqa: Y015
+
+@_typing.final
+class BroadcastCopy(_message.Message):
+    """The copy for one worker."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """The worker."""
+    task_id: _builtins.str
+    """The instance made for it."""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BroadcastCopy: _TypeAlias = BroadcastCopy  # noqa: Y015
+
+@_typing.final
 class BulkTasksRequest(_message.Message):
     """Says what is to be done with which instances."""
 
@@ -1544,7 +1790,7 @@ class BulkTasksRequest(_message.Message):
     action: Global___BulkAction.ValueType
     """What is done with them. Required."""
     reason: _builtins.str
-    """For CANCEL and TERMINATE, for people; kept with the instance. At most 1,000 characters."""
+    """For CANCEL, TERMINATE and the marks, for people; kept with the instance. At most 1,000 characters."""
     priority: _builtins.int
     """For PRIORITIZE: 1 (first) to 10 (last)."""
     page_size: _builtins.int
@@ -2020,7 +2266,7 @@ class WaitReason(_message.Message):
     code: _builtins.str
     """Machine-readable: NO_WORKER_FOR_TYPE, NO_WORKER_MATCHES, WORKERS_UNHEALTHY, WORKERS_BUSY, RESOURCES_SHORT,
     RESOURCES_NEVER_FIT, BEHIND_OTHERS, NOT_DUE, RETRY_DELAY, UPSTREAM_RUNNING, START_PENDING, RUNNING, CANCEL_PENDING,
-    CANCEL_UNCONFIRMED, WORKER_SILENT, TAKEOVER_GRACE, LEASE_PENDING, COMMIT_PENDING.
+    CANCEL_UNCONFIRMED, WORKER_SILENT, TAKEOVER_GRACE, LEASE_PENDING, COMMIT_PENDING, PAUSED, DEFERRED, WORKER_AWAY.
     """
     message: _builtins.str
     """A sentence for people."""

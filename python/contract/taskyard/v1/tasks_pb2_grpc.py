@@ -101,6 +101,21 @@ class TaskServiceStub:
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.FromString,
                 _registered_method=True)
+        self.MarkTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/MarkTask',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.MarkTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.MarkTaskResponse.FromString,
+                _registered_method=True)
+        self.CompleteTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/CompleteTask',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.CompleteTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.CompleteTaskResponse.FromString,
+                _registered_method=True)
+        self.BroadcastTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/BroadcastTask',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskResponse.FromString,
+                _registered_method=True)
         self.RetryTask = channel.unary_unary(
                 '/taskyard.v1.TaskService/RetryTask',
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.RetryTaskRequest.SerializeToString,
@@ -251,6 +266,42 @@ class TaskServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MarkTask(self, request, context):
+        """Ends an instance as a person says it is: as SUCCESS, with an output of theirs, or as SKIPPED. One that a worker has is
+        told to stop first and ends when that is confirmed; one that has ended otherwise is changed. A step's run goes on from
+        there, also one that has ended.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_SUCCEEDED, ALREADY_SKIPPED: there is nothing to
+        change; CANCELLING: it is being stopped: wait until that is confirmed; RUN_CANCELLING: its run is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteTask(self, request, context):
+        """Ends an attempt from outside: one whose handler has said that its result comes later (DEFERRED), or is about to. The
+        handler has given the token to whoever completes it.
+
+        NOT_FOUND: there is no task of that token. FAILED_PRECONDITION: STALE_ATTEMPT: another attempt has taken the place of
+        this one, or the task has ended: nothing is changed; NOT_DEFERRED: it is exclusive and its handler has not ended yet:
+        try again; CANCELLING: it is being stopped.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BroadcastTask(self, request, context):
+        """Submits a task once for each worker that would take it now: a copy for every healthy one that offers its type and
+        matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
+        its worker for a day.
+
+        FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+        worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RetryTask(self, request, context):
         """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
@@ -375,6 +426,21 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.PrioritizeTask,
                     request_deserializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.SerializeToString,
+            ),
+            'MarkTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkTask,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.MarkTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.MarkTaskResponse.SerializeToString,
+            ),
+            'CompleteTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteTask,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.CompleteTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.CompleteTaskResponse.SerializeToString,
+            ),
+            'BroadcastTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.BroadcastTask,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskResponse.SerializeToString,
             ),
             'RetryTask': grpc.unary_unary_rpc_method_handler(
                     servicer.RetryTask,
@@ -738,6 +804,87 @@ class TaskService:
             '/taskyard.v1.TaskService/PrioritizeTask',
             taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_tasks__pb2.PrioritizeTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/MarkTask',
+            taskyard_dot_v1_dot_tasks__pb2.MarkTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.MarkTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/CompleteTask',
+            taskyard_dot_v1_dot_tasks__pb2.CompleteTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.CompleteTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BroadcastTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/BroadcastTask',
+            taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.BroadcastTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

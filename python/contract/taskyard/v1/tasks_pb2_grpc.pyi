@@ -98,6 +98,30 @@ class TaskServiceStub:
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
     """
+    MarkTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.MarkTaskRequest, _tasks_pb2.MarkTaskResponse]
+    """Ends an instance as a person says it is: as SUCCESS, with an output of theirs, or as SKIPPED. One that a worker has is
+    told to stop first and ends when that is confirmed; one that has ended otherwise is changed. A step's run goes on from
+    there, also one that has ended.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_SUCCEEDED, ALREADY_SKIPPED: there is nothing to
+    change; CANCELLING: it is being stopped: wait until that is confirmed; RUN_CANCELLING: its run is.
+    """
+    CompleteTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.CompleteTaskRequest, _tasks_pb2.CompleteTaskResponse]
+    """Ends an attempt from outside: one whose handler has said that its result comes later (DEFERRED), or is about to. The
+    handler has given the token to whoever completes it.
+
+    NOT_FOUND: there is no task of that token. FAILED_PRECONDITION: STALE_ATTEMPT: another attempt has taken the place of
+    this one, or the task has ended: nothing is changed; NOT_DEFERRED: it is exclusive and its handler has not ended yet:
+    try again; CANCELLING: it is being stopped.
+    """
+    BroadcastTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.BroadcastTaskRequest, _tasks_pb2.BroadcastTaskResponse]
+    """Submits a task once for each worker that would take it now: a copy for every healthy one that offers its type and
+    matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
+    its worker for a day.
+
+    FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+    worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
+    """
     RetryTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
 
@@ -206,6 +230,30 @@ class TaskServiceAsyncStub(TaskServiceStub):
     further attempts.
 
     NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
+    """
+    MarkTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkTaskRequest, _tasks_pb2.MarkTaskResponse]  # type: ignore[assignment]
+    """Ends an instance as a person says it is: as SUCCESS, with an output of theirs, or as SKIPPED. One that a worker has is
+    told to stop first and ends when that is confirmed; one that has ended otherwise is changed. A step's run goes on from
+    there, also one that has ended.
+
+    NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_SUCCEEDED, ALREADY_SKIPPED: there is nothing to
+    change; CANCELLING: it is being stopped: wait until that is confirmed; RUN_CANCELLING: its run is.
+    """
+    CompleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CompleteTaskRequest, _tasks_pb2.CompleteTaskResponse]  # type: ignore[assignment]
+    """Ends an attempt from outside: one whose handler has said that its result comes later (DEFERRED), or is about to. The
+    handler has given the token to whoever completes it.
+
+    NOT_FOUND: there is no task of that token. FAILED_PRECONDITION: STALE_ATTEMPT: another attempt has taken the place of
+    this one, or the task has ended: nothing is changed; NOT_DEFERRED: it is exclusive and its handler has not ended yet:
+    try again; CANCELLING: it is being stopped.
+    """
+    BroadcastTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.BroadcastTaskRequest, _tasks_pb2.BroadcastTaskResponse]  # type: ignore[assignment]
+    """Submits a task once for each worker that would take it now: a copy for every healthy one that offers its type and
+    matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
+    its worker for a day.
+
+    FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+    worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
     """
     RetryTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]  # type: ignore[assignment]
     """Runs an ended instance again with all its attempts. A failed step's run goes on from there.
@@ -384,6 +432,48 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         further attempts.
 
         NOT_FOUND: there is none of that id. FAILED_PRECONDITION (ALREADY_ENDED): it has ended.
+        """
+
+    @_abc_1.abstractmethod
+    def MarkTask(
+        self,
+        request: _tasks_pb2.MarkTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.MarkTaskResponse, _abc.Awaitable[_tasks_pb2.MarkTaskResponse]]:
+        """Ends an instance as a person says it is: as SUCCESS, with an output of theirs, or as SKIPPED. One that a worker has is
+        told to stop first and ends when that is confirmed; one that has ended otherwise is changed. A step's run goes on from
+        there, also one that has ended.
+
+        NOT_FOUND: there is none of that id. FAILED_PRECONDITION: ALREADY_SUCCEEDED, ALREADY_SKIPPED: there is nothing to
+        change; CANCELLING: it is being stopped: wait until that is confirmed; RUN_CANCELLING: its run is.
+        """
+
+    @_abc_1.abstractmethod
+    def CompleteTask(
+        self,
+        request: _tasks_pb2.CompleteTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.CompleteTaskResponse, _abc.Awaitable[_tasks_pb2.CompleteTaskResponse]]:
+        """Ends an attempt from outside: one whose handler has said that its result comes later (DEFERRED), or is about to. The
+        handler has given the token to whoever completes it.
+
+        NOT_FOUND: there is no task of that token. FAILED_PRECONDITION: STALE_ATTEMPT: another attempt has taken the place of
+        this one, or the task has ended: nothing is changed; NOT_DEFERRED: it is exclusive and its handler has not ended yet:
+        try again; CANCELLING: it is being stopped.
+        """
+
+    @_abc_1.abstractmethod
+    def BroadcastTask(
+        self,
+        request: _tasks_pb2.BroadcastTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.BroadcastTaskResponse, _abc.Awaitable[_tasks_pb2.BroadcastTaskResponse]]:
+        """Submits a task once for each worker that would take it now: a copy for every healthy one that offers its type and
+        matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
+        its worker for a day.
+
+        FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+        worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
         """
 
     @_abc_1.abstractmethod

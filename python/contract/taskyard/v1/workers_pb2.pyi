@@ -706,11 +706,12 @@ class TaskResult(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ATTEMPT_TOKEN_FIELD_NUMBER: _builtins.int
     ERROR_KIND_FIELD_NUMBER: _builtins.int
+    DEFER_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The instance."""
     status: _tasks_pb2.TaskStatus.ValueType
-    """SUCCESS, FAILED, TIMEOUT, CANCELLED, INTERRUPTED (the worker stops; the task is requeued) or REJECTED (handed back
-    unrun, for example an unknown task type).
+    """SUCCESS, FAILED, TIMEOUT, CANCELLED, INTERRUPTED (the worker stops; the task is requeued), REJECTED (handed back
+    unrun, for example an unknown task type) or DEFERRED (the handler has ended, its result comes by CompleteTask).
     """
     output_json: _builtins.str
     """What the handler returned, as JSON; empty when it returned nothing. At most 256 KiB."""
@@ -723,6 +724,10 @@ class TaskResult(_message.Message):
     error_kind: _builtins.str
     """Machine-readable reason of a failure, such as INVALID_INPUT, PERMISSION_DENIED, NON_RETRYABLE or HANDLER_ERROR.
     Unknown kinds are treated as HANDLER_ERROR.
+    """
+    defer_timeout_ms: _builtins.int
+    """For DEFERRED: how long the result is waited for, in milliseconds; then the attempt ends as TIMEOUT. 0: 7 days, which is
+    the default. Range: 1 to 30 days; more is 30 days.
     """
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -739,10 +744,11 @@ class TaskResult(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         attempt_token: _builtins.str = ...,
         error_kind: _builtins.str = ...,
+        defer_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_token", b"attempt_token", "duration_ms", b"duration_ms", "error_kind", b"error_kind", "error_message", b"error_message", "metadata", b"metadata", "output_json", b"output_json", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_token", b"attempt_token", "defer_timeout_ms", b"defer_timeout_ms", "duration_ms", b"duration_ms", "error_kind", b"error_kind", "error_message", b"error_message", "metadata", b"metadata", "output_json", b"output_json", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from taskyard.v1 import pauses_pb2 as _pauses_pb2
 from taskyard.v1 import policies_pb2 as _policies_pb2
 from taskyard.v1 import tasks_pb2 as _tasks_pb2
 import builtins as _builtins
@@ -722,6 +723,7 @@ class Run(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     VARIABLES_JSON_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """UUIDv7."""
     workflow: _builtins.str
@@ -764,6 +766,12 @@ class Run(_message.Message):
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The submission's."""
 
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """What holds it back: its own pause, or its workflow's. Absent when neither does, or it has ended. Its tasks' types,
+        queues and tenant may be paused beside.
+        """
+
     def __init__(
         self,
         *,
@@ -783,10 +791,11 @@ class Run(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         variables_json: _builtins.str = ...,
+        pause: _pauses_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expire_time", b"expire_time", "schedule_time", b"schedule_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expire_time", b"expire_time", "pause", b"pause", "schedule_time", b"schedule_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error_message", b"error_message", "expire_time", b"expire_time", "inputs_json", b"inputs_json", "output_json", b"output_json", "revision", b"revision", "run_id", b"run_id", "schedule_time", b"schedule_time", "state", b"state", "steps_ended", b"steps_ended", "steps_total", b"steps_total", "tags", b"tags", "variables_json", b"variables_json", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error_message", b"error_message", "expire_time", b"expire_time", "inputs_json", b"inputs_json", "output_json", b"output_json", "pause", b"pause", "revision", b"revision", "run_id", b"run_id", "schedule_time", b"schedule_time", "state", b"state", "steps_ended", b"steps_ended", "steps_total", b"steps_total", "tags", b"tags", "variables_json", b"variables_json", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1090,6 +1099,182 @@ class RetryRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryRunResponse: _TypeAlias = RetryRunResponse  # noqa: Y015
+
+@_typing.final
+class MarkStepRequest(_message.Message):
+    """Names a step and how it has ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    MARKED_AS_FIELD_NUMBER: _builtins.int
+    OUTPUT_JSON_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    run_id: _builtins.str
+    """Id of the run."""
+    step_id: _builtins.str
+    """Id of the step."""
+    marked_as: _tasks_pb2.MarkedAs.ValueType
+    """How it has ended. Required."""
+    output_json: _builtins.str
+    """For SUCCESS: its output, as JSON, which templates read. Empty: none. At most 256 KiB."""
+    reason: _builtins.str
+    """For people; kept with the step's task. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
+        marked_as: _tasks_pb2.MarkedAs.ValueType = ...,
+        output_json: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["marked_as", b"marked_as", "output_json", b"output_json", "reason", b"reason", "request_id", b"request_id", "run_id", b"run_id", "step_id", b"step_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkStepRequest: _TypeAlias = MarkStepRequest  # noqa: Y015
+
+@_typing.final
+class MarkStepResponse(_message.Message):
+    """The mark is committed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    status: _tasks_pb2.TaskStatus.ValueType
+    """How the step stands: SUCCESS or SKIPPED; CANCELLING until the worker has confirmed that it stopped."""
+    state: Global___RunState.ValueType
+    """How the run stands."""
+    task_id: _builtins.str
+    """Id of the step's task."""
+    def __init__(
+        self,
+        *,
+        status: _tasks_pb2.TaskStatus.ValueType = ...,
+        state: Global___RunState.ValueType = ...,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkStepResponse: _TypeAlias = MarkStepResponse  # noqa: Y015
+
+@_typing.final
+class PauseRunRequest(_message.Message):
+    """Names a run to be held back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    run_id: _builtins.str
+    """Its id."""
+    reason: _builtins.str
+    """Why, for people. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseRunRequest: _TypeAlias = PauseRunRequest  # noqa: Y015
+
+@_typing.final
+class PauseRunResponse(_message.Message):
+    """The run is held back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """As stored."""
+
+    def __init__(
+        self,
+        *,
+        pause: _pauses_pb2.Pause | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseRunResponse: _TypeAlias = PauseRunResponse  # noqa: Y015
+
+@_typing.final
+class ResumeRunRequest(_message.Message):
+    """Names a run that is to go on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    run_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeRunRequest: _TypeAlias = ResumeRunRequest  # noqa: Y015
+
+@_typing.final
+class ResumeRunResponse(_message.Message):
+    """The run goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause(self) -> _pauses_pb2.Pause:
+        """What it was."""
+
+    def __init__(
+        self,
+        *,
+        pause: _pauses_pb2.Pause | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeRunResponse: _TypeAlias = ResumeRunResponse  # noqa: Y015
 
 @_typing.final
 class BulkRunsRequest(_message.Message):

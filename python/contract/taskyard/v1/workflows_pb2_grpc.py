@@ -81,6 +81,21 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
                 _registered_method=True)
+        self.MarkStep = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/MarkStep',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.MarkStepRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.MarkStepResponse.FromString,
+                _registered_method=True)
+        self.PauseRun = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/PauseRun',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.PauseRunRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.PauseRunResponse.FromString,
+                _registered_method=True)
+        self.ResumeRun = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/ResumeRun',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.ResumeRunRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.ResumeRunResponse.FromString,
+                _registered_method=True)
         self.BulkRuns = channel.unary_unary(
                 '/taskyard.v1.WorkflowService/BulkRuns',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.BulkRunsRequest.SerializeToString,
@@ -192,6 +207,35 @@ class WorkflowServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MarkStep(self, request, context):
+        """Ends a step of a run as a person says it is, also one that has not begun and so is no task yet; see MarkTask. The run
+        goes on from there, also one that has ended.
+
+        NOT_FOUND: there is no such run, or it has no such step. FAILED_PRECONDITION: as for MarkTask; RUN_PENDING: the run
+        has not begun.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseRun(self, request, context):
+        """Holds a run back: no step of it is sent to a worker until it is resumed. It is PauseWork with scope RUN.
+
+        NOT_FOUND: there is no such run, or it has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRun(self, request, context):
+        """Lets a run go on that is paused by itself. It is ResumeWork with scope RUN.
+
+        FAILED_PRECONDITION (NOT_PAUSED): it is not paused by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BulkRuns(self, request, context):
         """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
         do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
@@ -286,6 +330,21 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.RetryRun,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.SerializeToString,
+            ),
+            'MarkStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkStep,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.MarkStepRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.MarkStepResponse.SerializeToString,
+            ),
+            'PauseRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseRun,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.PauseRunRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.PauseRunResponse.SerializeToString,
+            ),
+            'ResumeRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeRun,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.ResumeRunRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.ResumeRunResponse.SerializeToString,
             ),
             'BulkRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.BulkRuns,
@@ -541,6 +600,87 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/RetryRun',
             taskyard_dot_v1_dot_workflows__pb2.RetryRunRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.RetryRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/MarkStep',
+            taskyard_dot_v1_dot_workflows__pb2.MarkStepRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.MarkStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/PauseRun',
+            taskyard_dot_v1_dot_workflows__pb2.PauseRunRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.PauseRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/ResumeRun',
+            taskyard_dot_v1_dot_workflows__pb2.ResumeRunRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.ResumeRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -74,6 +74,23 @@ class WorkflowServiceStub:
     step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
     already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
     """
+    MarkStep: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.MarkStepRequest, _workflows_pb2.MarkStepResponse]
+    """Ends a step of a run as a person says it is, also one that has not begun and so is no task yet; see MarkTask. The run
+    goes on from there, also one that has ended.
+
+    NOT_FOUND: there is no such run, or it has no such step. FAILED_PRECONDITION: as for MarkTask; RUN_PENDING: the run
+    has not begun.
+    """
+    PauseRun: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.PauseRunRequest, _workflows_pb2.PauseRunResponse]
+    """Holds a run back: no step of it is sent to a worker until it is resumed. It is PauseWork with scope RUN.
+
+    NOT_FOUND: there is no such run, or it has ended.
+    """
+    ResumeRun: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ResumeRunRequest, _workflows_pb2.ResumeRunResponse]
+    """Lets a run go on that is paused by itself. It is ResumeWork with scope RUN.
+
+    FAILED_PRECONDITION (NOT_PAUSED): it is not paused by itself.
+    """
     BulkRuns: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.BulkRunsRequest, _workflows_pb2.BulkRunsResponse]
     """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
     do with one. Each has its own outcome; what makes no sense for one changes nothing of it.
@@ -147,6 +164,23 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
     step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
     already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+    """
+    MarkStep: _aio.UnaryUnaryMultiCallable[_workflows_pb2.MarkStepRequest, _workflows_pb2.MarkStepResponse]  # type: ignore[assignment]
+    """Ends a step of a run as a person says it is, also one that has not begun and so is no task yet; see MarkTask. The run
+    goes on from there, also one that has ended.
+
+    NOT_FOUND: there is no such run, or it has no such step. FAILED_PRECONDITION: as for MarkTask; RUN_PENDING: the run
+    has not begun.
+    """
+    PauseRun: _aio.UnaryUnaryMultiCallable[_workflows_pb2.PauseRunRequest, _workflows_pb2.PauseRunResponse]  # type: ignore[assignment]
+    """Holds a run back: no step of it is sent to a worker until it is resumed. It is PauseWork with scope RUN.
+
+    NOT_FOUND: there is no such run, or it has ended.
+    """
+    ResumeRun: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ResumeRunRequest, _workflows_pb2.ResumeRunResponse]  # type: ignore[assignment]
+    """Lets a run go on that is paused by itself. It is ResumeWork with scope RUN.
+
+    FAILED_PRECONDITION (NOT_PAUSED): it is not paused by itself.
     """
     BulkRuns: _aio.UnaryUnaryMultiCallable[_workflows_pb2.BulkRunsRequest, _workflows_pb2.BulkRunsResponse]  # type: ignore[assignment]
     """Acts on the runs that match a filter, a page of them at a time: what `CancelRun` and `RetryRun` (of all that failed)
@@ -266,6 +300,41 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: there is none of that id. INVALID_ARGUMENT: it has no such step. FAILED_PRECONDITION: NOTHING_TO_RETRY: no
         step failed, timed out or was cancelled; STEP_NOT_ENDED: a step that would run again has not ended, or runs again
         already; RUN_CANCELLING: the run is being cancelled: wait until that has ended; RUN_PENDING: it has not begun.
+        """
+
+    @_abc_1.abstractmethod
+    def MarkStep(
+        self,
+        request: _workflows_pb2.MarkStepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.MarkStepResponse, _abc.Awaitable[_workflows_pb2.MarkStepResponse]]:
+        """Ends a step of a run as a person says it is, also one that has not begun and so is no task yet; see MarkTask. The run
+        goes on from there, also one that has ended.
+
+        NOT_FOUND: there is no such run, or it has no such step. FAILED_PRECONDITION: as for MarkTask; RUN_PENDING: the run
+        has not begun.
+        """
+
+    @_abc_1.abstractmethod
+    def PauseRun(
+        self,
+        request: _workflows_pb2.PauseRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.PauseRunResponse, _abc.Awaitable[_workflows_pb2.PauseRunResponse]]:
+        """Holds a run back: no step of it is sent to a worker until it is resumed. It is PauseWork with scope RUN.
+
+        NOT_FOUND: there is no such run, or it has ended.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeRun(
+        self,
+        request: _workflows_pb2.ResumeRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.ResumeRunResponse, _abc.Awaitable[_workflows_pb2.ResumeRunResponse]]:
+        """Lets a run go on that is paused by itself. It is ResumeWork with scope RUN.
+
+        FAILED_PRECONDITION (NOT_PAUSED): it is not paused by itself.
         """
 
     @_abc_1.abstractmethod

@@ -16,10 +16,10 @@ from taskyard_core.dag.rules import (
     CANCELLED,
     DECISIONS,
     FAILED,
+    OUT_OF_REACH,
     READY,
     SAW_FAILURE,
     SEEN,
-    SKIPPED,
     SUCCESS,
     WAITING,
     Decision,
@@ -78,13 +78,13 @@ class Progress:
         """Record how a step ended and return every step that this decides, in order.
 
         A step decided as SKIP or UPSTREAM_FAILED has ended with that, and what it decides follows in the same
-        list. A step that waits may end from outside as SKIPPED or CANCELLED; any other must be ready.
+        list. A step that waits may end from outside, but for a failure: it has not run.
 
         Raises:
-            InvalidTransition: The step has ended before, or it waits and the outcome says that it ran.
+            InvalidTransition: The step has ended before, or it waits and the outcome says that it failed.
         """
         state = self._states[step]
-        if state != READY and (state != WAITING or outcome not in (SKIPPED, CANCELLED)):
+        if state != READY and (state != WAITING or outcome in (FAILED, OUT_OF_REACH)):
             raise InvalidTransition(f"{self._story(step)}: it cannot end as {StepOutcome(outcome).name}")
         self._states[step] = outcome
         self._open -= 1

@@ -12,12 +12,14 @@ from taskyard_core.records import (
     ASSIGNED,
     CANCELLED,
     CANCELLING,
+    DEFERRED,
     ENDED,
     FAILED,
     IN_FLIGHT,
     PENDING,
     QUEUED,
     RUNNING,
+    SKIPPED,
     SUCCESS,
     TIMEOUT,
     Instance,
@@ -35,12 +37,27 @@ TOTAL_TIMEOUT_KIND = "TOTAL_TIMEOUT"
 QUEUED_TIMEOUT_KIND = "QUEUED_TIMEOUT"
 EXPIRED_KIND = "EXPIRED"
 REQUEUED_KIND = "REQUEUED"
-"""Why a CANCELLING instance ends, kept in its error kind; after REQUEUED_KIND it goes back to its queue."""
+MARKED_SUCCESS_KIND = "MARKED_SUCCESS"
+MARKED_SKIPPED_KIND = "MARKED_SKIPPED"
+"""Why a CANCELLING instance ends, kept in its error kind.
+
+After REQUEUED_KIND it goes back to its queue; after the last two it has ended as a person said.
+"""
+
+MARKED = {MARKED_SUCCESS_KIND: SUCCESS, MARKED_SKIPPED_KIND: SKIPPED}
+MARKED_KIND = "MARKED"
+"""Error kind of what has ended because a person said so; its message is their reason."""
+
+DEFER_MS = 7 * 24 * 3_600_000
+MAX_DEFER_MS = 30 * 24 * 3_600_000
+"""How long a result from outside is waited for when nothing is said, and at most."""
 
 CHECKPOINT_BITS = 32
 """A checkpoint's stored number is the attempt's, then its own within the attempt: it grows across attempts."""
 
 _KINDS = {kind.value: kind for kind in FailureKind}
+_RAN = (SUCCESS, FAILED, DEFERRED)
+"""Statuses of results that only a handler that was entered has."""
 
 
 def start(c: Cluster, worker: Worker, task_id: str, token: str) -> None:
@@ -76,7 +93,7 @@ def result(c: Cluster, worker: Worker, told: Result) -> Ack:
     if instance.token != told.token or instance.phase != IN_FLIGHT:
         return Ack(told.task_id, told.token, STALE_ATTEMPT)
     instance.duration_ms = told.duration_ms
-    if instance.started_at is None and (told.status == SUCCESS or told.status == FAILED):
+    if instance.started_at is None and told.status in _RAN:
         # It ended before its start was told apart from it.
         instance.started_at = max(instance.assigned_at or 0, c.now - told.duration_ms)
     if told.metadata_json:
@@ -85,9 +102,19 @@ def result(c: Cluster, worker: Worker, told: Result) -> Ack:
         instance.output_json = told.output_json
         instance.error_kind = instance.error_message = ""
         end(c, instance, SUCCESS)
+    elif told.status == DEFERRED and instance.state != CANCELLING:
+        defer(c, instance, told.defer_ms)
     else:
         _unsuccessful(c, worker, instance, told)
     return Ack(told.task_id, told.token, RECORDED)
+
+
+def defer(c: Cluster, instance: Instance, wait_ms: int) -> None:
+    """The handler has ended and the attempt's result comes from outside: it holds no slot until then."""
+    c.release(instance)
+    c.move(instance, DEFERRED)
+    instance.not_before = c.now + (min(wait_ms, MAX_DEFER_MS) or DEFER_MS)
+    c.arm_waiting(instance)
 
 
 def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) -> None:
@@ -112,8 +139,12 @@ def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) 
     elif status == CANCELLED:
         failure(c, instance, FailureKind.HANDLER_ERROR, told.error_message or "the handler cancelled itself")
     else:
-        kind = _KINDS.get(told.error_kind, FailureKind.HANDLER_ERROR)
-        failure(c, instance, kind, told.error_message)
+        failure(c, instance, failure_kind(told.error_kind), told.error_message)
+
+
+def failure_kind(told: str) -> FailureKind:
+    """Returns the kind of a failure as it was told; unknown ones are the handler's."""
+    return _KINDS.get(told, FailureKind.HANDLER_ERROR)
 
 
 def failure(c: Cluster, instance: Instance, kind: FailureKind, message: str) -> None:
@@ -232,6 +263,7 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
         if kind == CANCELLED_KIND and instance.error_kind != CANCELLED_KIND:
             instance.error_kind = kind
             instance.error_message = instance.cancel_reason = reason
+            instance.output_json = ""  # of a mark, which this takes the place of
             c.mark(instance)
         return
     if kind == CANCELLED_KIND:
@@ -253,6 +285,7 @@ def cancel(c: Cluster, instance: Instance, reason: str, kind: str = CANCELLED_KI
 def _end_unconfirmed(c: Cluster, instance: Instance, reason: str) -> None:
     """Ends an instance whose worker is told to kill it, if it can be told; what it may still report is stale."""
     c.order_stop(instance, "fenced", kill=True)
+    instance.output_json = ""
     instance.cancel_reason = instance.error_message = reason
     instance.error_kind = CANCELLED_KIND
     end(c, instance, CANCELLED)
@@ -260,7 +293,7 @@ def _end_unconfirmed(c: Cluster, instance: Instance, reason: str) -> None:
 
 def stop_reason(instance: Instance) -> str:
     """Returns what the worker of a CANCELLING instance is told."""
-    return "cancelled" if instance.error_kind in (CANCELLED_KIND, REQUEUED_KIND) else "timeout"
+    return "timeout" if instance.error_kind in (TIMEOUT_KIND, TOTAL_TIMEOUT_KIND) else "cancelled"
 
 
 def confirm_cancel(c: Cluster, instance: Instance, message: str) -> None:
@@ -269,12 +302,31 @@ def confirm_cancel(c: Cluster, instance: Instance, message: str) -> None:
     if kind == REQUEUED_KIND:
         requeue(c, instance, kind, instance.error_message)
         return
+    if kind in MARKED:
+        end_marked(c, instance, MARKED[kind], instance.output_json, instance.error_message)
+        return
     if kind == TIMEOUT_KIND:
         failure(c, instance, FailureKind.TIMEOUT, message or instance.error_message)
         return
     if message and not instance.error_message:
         instance.error_message = message
     end(c, instance, TIMEOUT if kind == TOTAL_TIMEOUT_KIND else CANCELLED)
+
+
+def end_marked(c: Cluster, instance: Instance, state: int, output_json: str, reason: str) -> None:
+    """Ends an instance, whatever it is, as a person says it has; its last attempt is kept as what it was.
+
+    One that has ended is first made to be undecided by its run, and one that waits has left its queue.
+    """
+    if instance.token:  # else its last attempt is in the archive already, or there is none
+        if instance.state == CANCELLING:
+            instance.error_kind, instance.error_message = CANCELLED_KIND, reason
+        archive(c, instance, CANCELLED if instance.phase != ENDED else instance.state)
+    c.release(instance)
+    instance.token = instance.cancel_reason = ""
+    instance.output_json = output_json
+    instance.error_kind, instance.error_message = MARKED_KIND, reason
+    end(c, instance, state)
 
 
 def progress(c: Cluster, worker: Worker, told: Progress) -> None:

@@ -6,7 +6,7 @@ from taskyard_core.engine import attempts
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import Prioritize, Refused, Requeue
 from taskyard_core.ready import PRIORITY_STEP_MS
-from taskyard_core.records import CANCELLING, ENDED, PENDING, QUEUED, Instance, TaskState
+from taskyard_core.records import CANCELLING, DEFERRED, ENDED, PENDING, QUEUED, Instance, TaskState
 
 WHY_REQUEUED = "a person gave it back to its queue"
 
@@ -20,6 +20,8 @@ def requeue(c: Cluster, event: Requeue) -> None:
         return
     if instance.state == PENDING:
         attempts.to_queue(c, instance, keep_place=False)
+    elif instance.state == DEFERRED:
+        attempts.requeue(c, instance, attempts.REQUEUED_KIND, WHY_REQUEUED)
     elif instance.policy.exclusive:
         attempts.cancel(c, instance, WHY_REQUEUED, attempts.REQUEUED_KIND)
     else:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from taskyard_core.engine.effects import Batch, CancelOrder
 from taskyard_core.fleet import Fleet, Worker
 from taskyard_core.ids import IdSource
+from taskyard_core.pauses import Pauses
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ENDED, PENDING, PHASES, Instance, Row
+from taskyard_core.records import DEFERRED, ENDED, PENDING, PHASES, Instance, Row
 from taskyard_core.timers import Timers
 from taskyard_core.transitions import NEXT, WorkerState, refuse_move
 
@@ -72,6 +73,7 @@ class Cluster:
         self.fleet_version = -1  # of the fleet when starved queues were looked at last
         self.runs: dict[str, LiveRun] = {}
         self.workflows: dict[tuple[str, str, int], WorkflowVersion] = {}
+        self.pauses = Pauses()
         self.timers = Timers()
         self.pins: dict[str, int] = {}
         self.requests: OrderedDict[tuple[str, str], tuple[str, bytes | None]] = OrderedDict()
@@ -236,15 +238,19 @@ class Cluster:
         else:
             self.timers.cancel(instance.id)
         for gone in spilled:
-            self.instances.pop(gone.id, None)
-            if gone.id in self.pins:
-                self.kept[gone.id] = gone
+            self.leave_memory(gone)
+
+    def leave_memory(self, instance: Instance) -> None:
+        """A QUEUED instance waits in SQL only."""
+        self.instances.pop(instance.id, None)
+        if instance.id in self.pins:
+            self.kept[instance.id] = instance
 
     def arm_waiting(self, instance: Instance) -> None:
         """Arms the timer of an instance that waits, for the first of what bounds its wait."""
         policy = instance.policy
         bounds = []
-        if instance.state == PENDING:
+        if instance.state == PENDING or instance.state == DEFERRED:
             if instance.not_before is None:  # it waits for other steps, not for a time
                 self.timers.cancel(instance.id)
                 return
@@ -268,7 +274,11 @@ class Cluster:
         if instance.id in self.instances:
             queue.drop(instance)
         else:
-            queue.spilled = max(0, queue.spilled - 1)
+            queue.drop_stored()
+
+    def look_again(self) -> None:
+        """Has the next dispatch look at every queue that waits, as if a class of workers had come."""
+        self.fleet_version = -1
 
     # Workers.
 
@@ -329,7 +339,7 @@ class Cluster:
 
     def live_count(self) -> int:
         """Returns how many instances have not ended."""
-        return len(self.instances) + sum(queue.spilled for queue in self.queues.values())
+        return len(self.instances) + sum(queue.spilled + queue.held_beyond for queue in self.queues.values())
 
     def count_end(self, instance: Instance) -> None:
         """Counts an instance that has ended."""

@@ -20,7 +20,7 @@ def dispatch(c: Cluster) -> None:
         return
     heads = []
     for queue in c.active:
-        first = queue.peek()
+        first = _head(c, queue) if c.pauses.any else queue.peek()
         if first is not None:
             heads.append((first.order_key, first.id, queue))  # the id: of one millisecond, what came first goes first
     c.active.clear()
@@ -32,6 +32,20 @@ def dispatch(c: Cluster) -> None:
             heappop(heads)
         else:
             heapreplace(heads, (following.order_key, following.id, queue))
+
+
+def _head(c: Cluster, queue: ReadyQueue) -> Instance | None:
+    """Returns the queue's first task that nothing holds back; what is held back with its run is put aside."""
+    if c.pauses.of_queue(queue) is not None:
+        queue.waiting = True  # until a pause ends
+        return None
+    first = queue.peek()
+    while first is not None and first.run_id and c.pauses.of_run(first.tenant, first.workflow, first.run_id):
+        gone = queue.hold()
+        if gone is not None:
+            c.leave_memory(gone)
+        first = queue.peek()
+    return first
 
 
 def _look_again(c: Cluster) -> None:
@@ -51,7 +65,7 @@ def _serve(c: Cluster, queue: ReadyQueue, *, alone: bool) -> Instance | None:
 
     Returns the task that is then the first; None when there is none or no worker has room.
     """
-    instance = queue.peek()
+    instance = queue.peek()  # nothing holds it back: it has been looked at when it became the first
     if instance is None:
         return None
     worker = _choose(c, queue, instance)
@@ -64,7 +78,7 @@ def _serve(c: Cluster, queue: ReadyQueue, *, alone: bool) -> Instance | None:
         queue.pop()
         outgoing.append(Assign(instance, assign(c, instance, worker)))
         run -= 1
-        instance = queue.peek()
+        instance = _head(c, queue) if c.pauses.of_runs else queue.peek()
     return instance
 
 
@@ -80,6 +94,8 @@ def _block(c: Cluster, queue: ReadyQueue) -> None:
     """No worker has room: the queue is looked at again when one of its classes has, or when a class comes."""
     classes = c.fleet.classes_for(queue)
     queue.waiting = bool(classes)
+    if queue.policy.worker:
+        c.fleet.awaited.add(queue.policy.worker)
     if not classes:
         c.starved[queue] = None
     for klass in classes:

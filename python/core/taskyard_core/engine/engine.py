@@ -12,6 +12,8 @@ from taskyard_core.engine import (
     attempts,
     by_hand,
     dispatch,
+    holding,
+    marks,
     operators,
     recovery,
     refused,
@@ -28,17 +30,22 @@ from taskyard_core.engine.effects import Batch
 from taskyard_core.engine.events import (
     Cancel,
     CancelRun,
+    Complete,
     Deregister,
     DrainWorker,
     ForgetWorker,
     Heartbeat,
     Hello,
+    Mark,
+    MarkStep,
     NewRun,
     NewTask,
+    PauseWork,
     Prioritize,
     Refused,
     Register,
     Requeue,
+    ResumeWork,
     Retry,
     RetryRun,
     StartRuns,
@@ -64,6 +71,11 @@ Event = (
     | CancelRun
     | Requeue
     | Prioritize
+    | Complete
+    | Mark
+    | MarkStep
+    | PauseWork
+    | ResumeWork
     | DrainWorker
     | ForgetWorker
     | Retry
@@ -106,6 +118,11 @@ class Engine:
             CancelRun: _cancel_run,
             Requeue: by_hand.requeue,
             Prioritize: by_hand.prioritize,
+            Complete: marks.complete,
+            Mark: marks.mark,
+            MarkStep: marks.mark_step,
+            PauseWork: holding.pause,
+            ResumeWork: holding.resume,
             DrainWorker: operators.drain_worker,
             ForgetWorker: operators.forget_worker,
             Retry: retries.retry,
@@ -202,12 +219,16 @@ class Engine:
         """Takes in a worker's row."""
         recovery.restore_worker(self.cluster, row)
 
+    def restore_pause(self, row: Row) -> None:
+        """Takes in a pause's row. Before any run or instance."""
+        recovery.restore_pause(self.cluster, row)
+
     def restore_run(self, row: Row, instances: list[Instance]) -> None:
         """Takes in a live run's row and the instances of its steps. Its workflow version must be in `workflows`."""
         recovery.restore_run(self.cluster, row, instances)
 
     def restore_instance(self, instance: Instance) -> None:
-        """Takes in a PENDING or IN_FLIGHT instance."""
+        """Takes in an instance of the phase PENDING or IN_FLIGHT."""
         recovery.restore_instance(self.cluster, instance)
 
     def restore_queue(self, first: Instance, waiting: int) -> None:

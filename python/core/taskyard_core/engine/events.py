@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from taskyard_core.fleet import Registration
+from taskyard_core.pauses import Pause, PauseScope
 from taskyard_core.records import Instance, Policy, Row
 from taskyard_core.violations import Violation
 
@@ -156,6 +157,7 @@ class Result:
     error_kind: str = ""
     duration_ms: int = 0
     metadata_json: str = ""
+    defer_ms: int = 0  # of a deferred one: how long its result is waited for; 0 for the default
 
 
 @dataclass(slots=True)
@@ -292,6 +294,84 @@ class RetryRun:
     from_steps: Sequence[str] = ()
     run_row: Row | None = None
     run_instances: Sequence[Instance] = ()
+
+
+@dataclass(slots=True)
+class Complete:
+    """Somebody brings the result of an attempt from outside. Answered by the TaskState, or Refused.
+
+    `status` is SUCCESS or FAILED; `row` as for Cancel.
+    """
+
+    reply: Reply
+    task_id: str
+    token: str
+    status: int
+    output_json: str = ""
+    error_message: str = ""
+    error_kind: str = ""
+    row: Instance | None = None
+
+
+@dataclass(slots=True)
+class Mark:
+    """Somebody says how an instance has ended: SUCCESS or SKIPPED. Answered by the TaskState, or Refused.
+
+    `row`, `run_row` and `run_instances` as for Retry.
+    """
+
+    reply: Reply
+    task_id: str
+    state: int
+    output_json: str = ""
+    reason: str = ""
+    row: Instance | None = None
+    run_row: Row | None = None
+    run_instances: Sequence[Instance] = ()
+
+
+@dataclass(slots=True)
+class MarkStep:
+    """Somebody says how a step has ended, be it a task yet or not. Answered by Marked, or Refused.
+
+    `run_row` and `run_instances` as for RetryRun.
+    """
+
+    reply: Reply
+    run_id: str
+    step_id: str
+    state: int
+    output_json: str = ""
+    reason: str = ""
+    run_row: Row | None = None
+    run_instances: Sequence[Instance] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """How a step and its run stand after a mark. `state` is a TaskState, `run_state` a RunState."""
+
+    state: int
+    run_state: int
+    task_id: str
+
+
+@dataclass(slots=True)
+class PauseWork:
+    """An operator wants something held back. Answered by the Pause, or Refused."""
+
+    reply: Reply
+    pause: Pause
+
+
+@dataclass(slots=True)
+class ResumeWork:
+    """An operator lets something go on. Answered by the Pause that has ended, or Refused."""
+
+    reply: Reply
+    tenant: str
+    scope: PauseScope
+    name: str
 
 
 @dataclass(slots=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import NewTask
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
-from taskyard_core.fleet import Stall, Worker, parse_selector
+from taskyard_core.fleet import Stall, Worker, WorkerClass, parse_selector
+from taskyard_core.pauses import Pause, PauseScope
 from taskyard_core.ready import ReadyQueue
-from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, Instance, Policy, RunState
+from taskyard_core.records import ASSIGNED, CANCELLING, DEFERRED, PENDING, QUEUED, Instance, Policy, RunState
 from taskyard_core.spans import span
 from taskyard_core.transitions import WorkerState
 
@@ -26,6 +28,8 @@ class WaitReason:
 
 def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
     """Returns the reasons why a live instance has not ended, the most important first."""
+    if instance.state == DEFERRED:
+        return [_deferred(c, instance)]
     if instance.state == PENDING:
         run = c.runs.get(instance.run_id)
         if instance.not_before is None and run is not None:
@@ -43,6 +47,37 @@ def explain(c: Cluster, instance: Instance) -> list[WaitReason]:
     if instance.state == QUEUED:
         return _why_queued(c, instance)
     return _why_in_flight(c, instance)
+
+
+def _deferred(c: Cluster, instance: Instance) -> WaitReason:
+    left = max(0, (instance.not_before or c.now) - c.now)
+    message = (
+        f"attempt {instance.attempt} waits for its result, which comes from outside by its token;"
+        f" it ends as TIMEOUT in {span(left)}"
+    )
+    return WaitReason("DEFERRED", message, {"wait_ms": str(left), "attempt": str(instance.attempt)})
+
+
+def _paused(pauses: Iterable[Pause], now: int) -> list[WaitReason]:
+    return [_held_back(pause, now) for pause in pauses]
+
+
+def _held_back(pause: Pause, now: int) -> WaitReason:
+    whose = _WHAT[pause.scope].format(repr(pause.name))
+    by = f" by {pause.paused_by}" if pause.paused_by else ""
+    said = f": {pause.reason}" if pause.reason else ""
+    facts = {"scope": pause.scope.name, "name": pause.name, "reason": pause.reason, "paused_by": pause.paused_by}
+    return WaitReason("PAUSED", f"{whose} paused{by} {span(max(0, now - pause.created_at))} ago{said}", facts)
+
+
+_WHAT = {
+    PauseScope.QUEUE: "its queue {} is",
+    PauseScope.TASK_TYPE: "the task type {} is",
+    PauseScope.WORKFLOW: "its workflow {} is",
+    PauseScope.RUN: "its run is",
+    PauseScope.TENANT: "all tasks of its tenant are",
+    PauseScope.ALL: "all tasks are",
+}
 
 
 def _not_due(what: str, left: int) -> WaitReason:
@@ -115,8 +150,9 @@ def prospect(c: Cluster, tenant: str, new: NewTask) -> Prospect:
     """Looks where a task would go, and makes nothing."""
     instance = make_instance(c, tenant, new)
     workers, reason = _who_matches(c, instance)
+    paused = _paused(c.pauses.of_instance(instance), c.now)
     if reason is not None:
-        return Prospect(instance, [], [reason])
+        return Prospect(instance, [], [*paused, reason])
     able = [worker for worker in _healthy(workers, instance) if _could_fit(worker, instance.policy)]
     queue = c.queues.get((tenant, instance.queue)) or ReadyQueue(tenant, instance.queue, new.task_type, new.policy)
     reasons = _why_not_taken(c, queue, instance, workers)
@@ -124,15 +160,18 @@ def prospect(c: Cluster, tenant: str, new: NewTask) -> Prospect:
         reasons = []  # what is first in its queue, with a worker that has room, goes there at once
     if instance.state == PENDING:
         reasons = explain(c, instance)
-    return Prospect(instance, able, reasons)
+    return Prospect(instance, able, [*paused, *reasons])
 
 
 def _why_queued(c: Cluster, instance: Instance) -> list[WaitReason]:
     queue = c.queues.get((instance.tenant, instance.queue))
     if queue is None:
         return [WaitReason("COMMIT_PENDING", "it has just been made")]
+    paused = _paused(c.pauses.of_instance(instance), c.now)
     workers, reason = _who_matches(c, instance)
-    return [reason] if reason is not None else _why_not_taken(c, queue, instance, workers)
+    if reason is not None:
+        return [*paused, reason]
+    return paused or _why_not_taken(c, queue, instance, workers)
 
 
 def _who_matches(c: Cluster, instance: Instance) -> tuple[list[Worker], WaitReason | None]:
@@ -149,7 +188,18 @@ def _who_matches(c: Cluster, instance: Instance) -> tuple[list[Worker], WaitReas
         if not offering:
             message = f"workers offer {type_!r}, but none has labels that match {policy.selector!r}"
             return [], WaitReason("NO_WORKER_MATCHES", message, {"selector": policy.selector})
+    if policy.worker:
+        return _the_one(c, offering, policy.worker)
     return [worker for worker in c.fleet.workers.values() if worker.klass in offering], None
+
+
+def _the_one(c: Cluster, offering: list[WorkerClass], id: str) -> tuple[list[Worker], WaitReason | None]:
+    """Returns the worker that alone may run it, or why it cannot."""
+    worker = c.fleet.workers.get(id)
+    if worker is not None and worker.klass in offering:
+        return [worker], None
+    why = "is not known here now" if worker is None else "does not offer its type, or has not the labels"
+    return [], WaitReason("WORKER_AWAY", f"only worker {id} may run it, which {why}", {"worker_id": id})
 
 
 def _healthy(workers: list[Worker], instance: Instance) -> list[Worker]:
@@ -230,7 +280,9 @@ def explain_step(c: Cluster, run: LiveRun, step: int) -> list[WaitReason]:
     if run.state == RunState.CANCELLING:
         return [WaitReason("CANCEL_PENDING", "the run is being cancelled: the step will not start")]
     graph = run.plan.graph
+    paused = _paused(filter(None, [c.pauses.of_run(run.tenant, run.workflow, run.id)]), c.now)
     open_ones = [graph.ids[n] for n in graph.upstream[step] if int(run.progress.state(n)) <= 1]
     names = ", ".join(open_ones[:5])
     facts = {"steps": ",".join(open_ones[:20])}
-    return [WaitReason("UPSTREAM_RUNNING", f"waits for {_count(len(open_ones), 'step')} before it: {names}", facts)]
+    message = f"waits for {_count(len(open_ones), 'step')} before it: {names}"
+    return [WaitReason("UPSTREAM_RUNNING", message, facts), *paused]

@@ -8,8 +8,9 @@ from taskyard_core.engine import attempts, retries, runs, sessions
 from taskyard_core.engine.cluster import RUN, Cluster
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Registration, Worker
+from taskyard_core.pauses import Pause
 from taskyard_core.ready import ReadyQueue, order_key
-from taskyard_core.records import ASSIGNED, PENDING, RUNNING, Instance, Row, RunState
+from taskyard_core.records import ASSIGNED, DEFERRED, PENDING, RUNNING, Instance, Row, RunState
 from taskyard_core.transitions import WorkerState
 
 
@@ -19,6 +20,11 @@ def restore_worker(c: Cluster, row: Row) -> None:
     worker = Worker(id, tenant, epoch, Registration.load(registration), WorkerState.EXPECTED)
     c.fleet.add(worker)
     sessions.count_silence(c, worker)
+
+
+def restore_pause(c: Cluster, row: Row) -> None:
+    """Takes in PAUSE_COLUMNS."""
+    c.pauses.add(Pause.from_row(row))
 
 
 def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
@@ -32,10 +38,10 @@ def restore_run(c: Cluster, row: Row, instances: Iterable[Instance]) -> None:
 
 
 def restore_instance(c: Cluster, instance: Instance) -> None:
-    """Takes in a PENDING instance, or one that was with a worker: its lease counts as renewed now."""
+    """Takes in a PENDING or DEFERRED instance, or one that was with a worker: its lease counts as renewed now."""
     c.instances[instance.id] = instance
     _bring_to_now(c, instance)
-    if instance.state == PENDING:
+    if instance.state == PENDING or instance.state == DEFERRED:
         c.arm_waiting(instance)
         runs.resume_step(c, instance)
         return
@@ -67,7 +73,9 @@ def _bring_to_now(c: Cluster, instance: Instance) -> None:
         instance.order_key = min(instance.order_key, order_key(now, instance.priority))
     if instance.started_at is not None:
         instance.started_at = min(instance.started_at, now)
-    if instance.not_before is not None and instance.attempt:
+    if instance.state == DEFERRED and instance.not_before is not None:
+        instance.not_before = min(instance.not_before, now + attempts.MAX_DEFER_MS)
+    elif instance.not_before is not None and instance.attempt:
         retry = instance.policy.retry
         longest = round(retry.max_delay_ms * (1.0 + retry.jitter))
         instance.not_before = min(instance.not_before, now + longest)

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from taskyard_core.dag import Decision, RunOutcome, StepOutcome, StepState
-from taskyard_core.engine import attempts
+from taskyard_core.engine import attempts, holding
 from taskyard_core.engine.cluster import RUN, Cluster
 from taskyard_core.engine.events import Accepted, CancelRun, Known, NewRun, NewTask, Outcome, Refused, StartRuns, When
 from taskyard_core.engine.instances import make_instance
 from taskyard_core.engine.live_run import LiveRun
 from taskyard_core.engine.submit import find_clash, recognise, refuse_whole, remember
+from taskyard_core.pauses import PauseScope
 from taskyard_core.ready import queue_key
 from taskyard_core.records import Instance, Phase, RunState, TaskState
 from taskyard_core.retry import FailureKind
@@ -30,6 +31,7 @@ OUTCOMES = {
     TaskState.FAILED: StepOutcome.FAILED,
     TaskState.TIMEOUT: StepOutcome.FAILED,
     TaskState.CANCELLED: StepOutcome.CANCELLED,
+    TaskState.SKIPPED: StepOutcome.SKIPPED,
 }
 
 
@@ -281,6 +283,18 @@ def _make_skipped(c: Cluster, run: LiveRun, step: int, decision: Decision) -> No
     _end_unrun(c, instance, TaskState.SKIPPED)
 
 
+def end_unbegun(c: Cluster, run: LiveRun, step: int, state: int, output_json: str, reason: str) -> Instance:
+    """Ends a step that has no instance as a person says it has ended; returns the instance made for it."""
+    instance = make_instance(c, run.tenant, _bare_task(run, step))
+    _bind(run, step, instance)
+    instance.output_json = output_json
+    instance.error_kind, instance.error_message = attempts.MARKED_KIND, reason
+    c.add(instance)
+    _end_unrun(c, instance, state)
+    step_ended(c, instance)
+    return instance
+
+
 def _skip(c: Cluster, instance: Instance, decision: Decision) -> None:
     """Skips a step that ran once and was to run again."""
     if decision == Decision.UPSTREAM_FAILED:
@@ -307,6 +321,9 @@ def _finish_if_done(c: Cluster, run: LiveRun) -> None:
 
 
 def _close(c: Cluster, run: LiveRun, state: RunState) -> None:
+    held = c.pauses.get(run.tenant, PauseScope.RUN, run.id) if c.pauses.of_runs else None
+    if held is not None:
+        holding.lift(c, held)
     move_run(c, run, state)
     run.ended_at = c.now
     c.batch.ended_runs.append((run.tenant, int(state)))
@@ -349,6 +366,8 @@ def cancel_run(c: Cluster, event: CancelRun) -> None:
         if run.state == RunState.RUNNING:
             move_run(c, run, RunState.CANCELLING)
             run.progress.cancel()
+        if c.pauses.of_run(run.tenant, run.workflow, run.id) is not None:
+            holding.give_back(c)  # what is in SQL only is cancelled when it comes back
         for id in list(run.instance_ids.values()):
             instance = c.instances.get(id)
             if instance is not None and instance.phase != Phase.ENDED:
@@ -368,6 +387,11 @@ def _cancel_pending(c: Cluster, run: LiveRun, reason: str) -> None:
 
 def reopen(c: Cluster, run: LiveRun, step: int) -> None:
     """A failed step runs again: what its failure decided is undone, and what the run's cancel kept from beginning."""
+    begin_undone(c, run, undo_end(c, run, step), step)
+
+
+def undo_end(c: Cluster, run: LiveRun, step: int) -> list[int]:
+    """Takes back that a step has ended, and what followed from that; returns the steps undone, it among them."""
     never_begun = [
         other
         for other, state in enumerate(run.progress.states())
@@ -382,8 +406,13 @@ def reopen(c: Cluster, run: LiveRun, step: int) -> None:
         run.error_message = run.output_json = run.cancel_reason = ""
         run.ended_at = None
         move_run(c, run, RunState.RUNNING)
+    return undone_steps
+
+
+def begin_undone(c: Cluster, run: LiveRun, undone: Iterable[int], but: int) -> None:
+    """Starts those of the undone steps that may run now and that nothing has started meanwhile, but for one."""
     failed: list[int] = []
-    for undone in undone_steps:
-        if undone != step and run.progress.state(undone) == StepState.READY:
-            _make_step(c, run, undone, failed)
+    for step in undone:
+        if step != but and step not in run.instance_ids and run.progress.state(step) == StepState.READY:
+            _make_step(c, run, step, failed)
     _settle(c, run, failed)

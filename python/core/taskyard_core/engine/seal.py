@@ -42,6 +42,8 @@ def writes(changes: Changes) -> bool:
         or changes.variable_upserts
         or changes.variable_deletes
         or changes.workflow_inserts
+        or changes.pause_upserts
+        or changes.pause_deletes
     )
 
 

@@ -6,7 +6,7 @@ from taskyard_core.engine import attempts, runs, sessions
 from taskyard_core.engine.cluster import RUN, Cluster, may_expire
 from taskyard_core.engine.effects import Batch
 from taskyard_core.fleet import LEASE, SILENCE, Stall
-from taskyard_core.records import ASSIGNED, CANCELLING, PENDING, QUEUED, RUNNING, Instance
+from taskyard_core.records import ASSIGNED, CANCELLING, DEFERRED, PENDING, QUEUED, RUNNING, Instance
 from taskyard_core.retry import FailureKind
 from taskyard_core.spans import span
 
@@ -45,16 +45,22 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
         attempts.cancel(c, instance, "it had not started when it expired", attempts.EXPIRED_KIND)
     elif instance.state == PENDING:
         attempts.to_queue(c, instance, keep_place=False)
+    elif instance.state == DEFERRED:
+        waited = span(c.now - (instance.started_at or instance.created_at))
+        attempts.failure(c, instance, FailureKind.TIMEOUT, f"its result did not come from outside within {waited}")
     elif instance.state == QUEUED:
-        if not policy.queued_ms or instance.queued_at is None or c.now < instance.queued_at + policy.queued_ms:
-            return
-        message = f"no worker took it within {span(policy.queued_ms)}"
-        attempts.cancel(c, instance, message, attempts.QUEUED_TIMEOUT_KIND)
+        _queue_due(c, instance)
     elif instance.state == ASSIGNED:
         _start_due(c, instance)
     elif instance.state == RUNNING:
         message = f"ran longer than {span(policy.run_ms)} and its worker did not stop it"
         attempts.cancel(c, instance, message, attempts.TIMEOUT_KIND)
+
+
+def _queue_due(c: Cluster, instance: Instance) -> None:
+    limit = instance.policy.queued_ms
+    if limit and instance.queued_at is not None and c.now >= instance.queued_at + limit:
+        attempts.cancel(c, instance, f"no worker took it within {span(limit)}", attempts.QUEUED_TIMEOUT_KIND)
 
 
 def _expired(c: Cluster, instance: Instance) -> bool:
