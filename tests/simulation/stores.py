@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from simulation.ledger import Ledger
 from simulation.trace import Trace
+from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import INSTANCE_UPDATE, SUCCESS, Changes, Row
 from taskyard_scheduler.store.memory import MemoryDatabase, MemoryStore
 from taskyard_scheduler.store.port import RefusedRow, RowsRefused, StoreUnavailable
@@ -82,8 +83,10 @@ class SimStore(MemoryStore):
         self._trace.facts["commits that follow another at once"] += self._turn.locked()
         await super().commit(term, changes)
 
-    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-        rows = await super().load_ready(tenant, queue, after, limit)
+    async def load_ready(
+        self, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns = NONE_HELD
+    ) -> list[Row]:
+        rows = await super().load_ready(tenant, queue, after, limit, but)
         self._trace.facts["tasks read back"] += len(rows)
         return rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from taskyard_core.records import Instance, Row
 
@@ -34,6 +34,16 @@ OF_RUNS = (PauseScope.WORKFLOW, PauseScope.RUN)
 """Scopes that hold back some tasks of a queue; the others hold back whole queues."""
 
 PauseKey = tuple[str, int, str]
+
+
+class HeldRuns(NamedTuple):
+    """The names of workflows and the ids of runs whose steps are held back."""
+
+    workflows: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+
+
+NONE_HELD = HeldRuns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,14 @@ class Pauses:
     def of_run(self, tenant: str, workflow: str, run_id: str) -> Pause | None:
         """Returns what holds back a run: its workflow's pause, or its own."""
         return self.get(tenant, PauseScope.WORKFLOW, workflow) or self.get(tenant, PauseScope.RUN, run_id)
+
+    def held_runs(self, tenant: str) -> HeldRuns:
+        """Returns which workflows and runs of a tenant are held back."""
+        if not self.of_runs:
+            return NONE_HELD
+        held = [pause for pause in self if pause.tenant == tenant]
+        workflows = tuple(sorted(pause.name for pause in held if pause.scope == PauseScope.WORKFLOW))
+        return HeldRuns(workflows, tuple(sorted(pause.name for pause in held if pause.scope == PauseScope.RUN)))
 
     def of_instance(self, instance: Instance) -> list[Pause]:
         """Returns all that holds back an instance, the widest first."""

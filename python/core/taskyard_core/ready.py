@@ -138,17 +138,20 @@ class ReadyQueue:
         if self.deadlines or len(self.held) < HEAD_LIMIT:
             self.held[instance.id] = instance
             return None
-        key = (instance.order_key, instance.id)
-        self.held_beyond += 1
-        self.held_min = key if self.held_min is None else min(self.held_min, key)
+        self._keep_beyond(1, (instance.order_key, instance.id))
         return instance
+
+    def _keep_beyond(self, count: int, first: Key | None) -> None:
+        """Counts what is held back and in SQL only, from a key on."""
+        self.held_beyond += count
+        self.held_min = first if self.held_min is None or first is None else min(self.held_min, first)
 
     def unhold(self) -> list[Instance]:
         """Gives back what was put aside, for the caller to push; what is in SQL only comes back by refill."""
         held = list(self.held.values())
         self.held.clear()
-        if self.held_min is not None:
-            self._spill(self.held_min)
+        if self.held_beyond:
+            self._spill(self.held_min or (-(1 << 62), ""))
             self.spilled += self.held_beyond - 1
             self.held_beyond, self.held_min = 0, None
         return held
@@ -188,22 +191,26 @@ class ReadyQueue:
 
     def wants_refill(self) -> bool:
         """Tells whether rows should be read back from SQL now."""
-        return self.spilled > 0 and not self.refilling and (self.live < HEAD_LIMIT // 2 or self.deadlines)
+        room = self.live < HEAD_LIMIT // 2 and self.head_bytes < HEAD_BYTES // 2
+        return self.spilled > 0 and not self.refilling and (room or self.deadlines)
 
     def sealed(self) -> None:
         """What was spilled so far is in a commit from now on."""
         self.open_min = None
 
-    def refill_done(self, loaded: int, *, more: bool, last: Key | None) -> None:
+    def refill_done(self, loaded: int, *, more: bool, last: Key | None, passed: bool = False) -> None:
         """Settles the floor after a refill.
 
         Args:
             loaded: How many rows came into memory.
             more: Whether SQL may hold rows beyond the last one read.
             last: Key of the last row read.
+            passed: Whether rows that are held back with their run were passed over: what is left then is these.
         """
         self.refilling = False
         self.spilled = max(0, self.spilled - loaded)
+        if passed and self.spilled and not more and self.open_min is None:
+            self._keep_beyond(self.spilled, self.floor)
         beyond = (last[0], last[1] + "\0") if more and last is not None else None
         bounds = [key for key in (beyond, self.open_min) if key is not None]
         if not bounds:

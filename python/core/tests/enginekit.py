@@ -43,7 +43,7 @@ from taskyard_core.engine.events import (
     Submit,
     WorkerFrame,
 )
-from taskyard_core.engine.recovery import refill, refills
+from taskyard_core.engine.recovery import passed_over, refill, refills
 from taskyard_core.fleet import Registration
 from taskyard_core.pauses import Pause, PauseScope
 from taskyard_core.policy_codec import dump_policy
@@ -362,17 +362,19 @@ class Lab:
         """Commits until nothing is left to be written or sent, as the shell's loop does."""
         while True:
             batch = self.seal()
-            if not (batch.changes.revision or batch.answers or batch.frames or batch.closes):
+            if batch.changes.revision or batch.answers or batch.frames or batch.closes:
+                self.commit(batch)
+            elif not any(queue.wants_refill() for queue in self.engine.cluster.queues.values()):
                 return
-            self.commit(batch)
             self.refill()
 
     def refill(self, limit: int = HEAD_LIMIT // 4) -> None:
         """Reads queues back from SQL that want it."""
         for queue in refills(self.engine.cluster):
             order, id = queue.floor or (0, "")
-            rows = self.tables.ready(queue.tenant, queue.key, (order, id[:-1]), limit)
-            refill(self.engine.cluster, queue, rows, more=len(rows) == limit)
+            held = passed_over(self.engine.cluster, queue)
+            rows = self.tables.ready(queue.tenant, queue.key, (order, id[:-1]), limit, held)
+            refill(self.engine.cluster, queue, rows, more=len(rows) == limit, held=held)
 
     # Time.
 
@@ -462,8 +464,12 @@ class Lab:
         return next(i.id for i in self.tables.steps(run_id) if i.step_id == step)
 
     def why(self, id: str) -> list[str]:
-        """Returns the codes of the reasons why an instance waits."""
-        return [reason.code for reason in self.engine.explain(id, self.now) or []]
+        """Returns the codes of the reasons why an instance waits, be it in memory or in SQL only."""
+        reasons = self.engine.explain(id, self.now)
+        row = self.stored(id)
+        if reasons is None and row is not None and row.phase != Phase.ENDED:
+            reasons = self.engine.explain_stored(row, self.now)
+        return [reason.code for reason in reasons or []]
 
 
 class _View:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import (
     ATTEMPT_COLUMNS,
     INSTANCE_COLUMNS,
@@ -50,8 +51,8 @@ class Tables:
             self.checkpoints.pop(id, None)
         for id in changes.worker_deletes:
             self.workers.pop(id, None)
-        for key in changes.pause_deletes:
-            self.pauses.pop(key, None)
+        for held in changes.pause_deletes:
+            self.pauses.pop(held, None)
         for row in changes.pause_upserts:
             self.pauses[row[:3]] = row
         self._put_all(changes)
@@ -132,11 +133,16 @@ class Tables:
         """Returns the instances of a phase by id."""
         return [self.instance(id) for id, values in sorted(self.instances.items()) if values["phase"] == phase]
 
-    def ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-        """Returns the READY rows of a queue after a key."""
+    def ready(
+        self, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns = NONE_HELD
+    ) -> list[Row]:
+        """Returns the READY rows of a queue after a key, without the steps of some workflows and runs."""
         found = sorted(
             (values["order_key"], id)
             for id, values in self.instances.items()
-            if values["phase"] == Phase.READY and (values["tenant"], values["queue"]) == (tenant, queue)
+            if values["phase"] == Phase.READY
+            and (values["tenant"], values["queue"]) == (tenant, queue)
+            and values["workflow"] not in but.workflows
+            and values["run_id"] not in but.runs
         )
         return [self.row(id) for order, id in found if (order, id) > after][:limit]

@@ -29,8 +29,10 @@ ENDS = {
     S.CANCELLED: {"CANCELLED"},
     S.PENDING: {"FAILED", "TIMEOUT"},
     S.QUEUED: {"FAILED", "TIMEOUT", "INTERRUPTED"},
+    S.DEFERRED: {"DEFERRED"},
+    S.SKIPPED: {"CANCELLED"},
 }
-"""How an attempt can have ended when its instance goes to a state."""
+"""How an attempt can have ended, or have left its worker, when its instance goes to a state."""
 
 
 def section(title: str) -> str:
@@ -142,4 +144,5 @@ def test_phases() -> None:
         S.TIMEOUT: Phase.ENDED,
         S.CANCELLED: Phase.ENDED,
         S.SKIPPED: Phase.ENDED,
+        S.DEFERRED: Phase.PENDING,
     }

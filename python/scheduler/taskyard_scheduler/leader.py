@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from taskyard_core.engine import Batch, Engine, Event, Standing
 from taskyard_core.engine.events import Heartbeat
-from taskyard_core.engine.recovery import refill, refills
+from taskyard_core.engine.recovery import passed_over, refill, refills
 from taskyard_core.ready import HEAD_LIMIT, ReadyQueue
 from taskyard_core.records import Row
 from taskyard_core.transitions import WorkerState
@@ -425,13 +425,14 @@ class Leader:
         for queue in refills(self.engine.cluster):
             order, id = queue.floor or (0, "")
             after = (order, id[:-1])  # a prefix sorts before the id itself: the floor's own row is read too
+            held = passed_over(self.engine.cluster, queue)
             try:
-                rows = await self.store.load_ready(queue.tenant, queue.key, after, REFILL_ROWS)
+                rows = await self.store.load_ready(queue.tenant, queue.key, after, REFILL_ROWS, held)
             except StoreUnavailable as error:
                 self._log.warning("refill failed, trying again", error=str(error))
                 asyncio.get_running_loop().call_later(REFILL_RETRY_S, self._read_again, queue)
                 continue
-            refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS)
+            refill(self.engine.cluster, queue, rows, more=len(rows) == REFILL_ROWS, held=held)
 
     def _read_again(self, queue: ReadyQueue) -> None:
         """Lets a queue be read whose reading failed; until now it has counted as being read."""

@@ -24,6 +24,8 @@ async def recover(engine: Engine, definitions: Definitions, store: Store, now_ms
     await definitions.load()
     for row in await store.load_workers():
         engine.restore_worker(row)
+    for row in await store.load_pauses():
+        engine.restore_pause(row)
     await _runs(engine, definitions, store)
     for phase in (Phase.PENDING, Phase.IN_FLIGHT):
         await _instances(engine, store, int(phase))

@@ -7,10 +7,11 @@ import random
 import pytest
 import store_rows
 
-from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
+from taskyard.v1 import fleet_pb2, pauses_pb2, tasks_pb2, workflows_pb2
 from taskyard_core.engine.events import Accepted, Outcome, Refused
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Fleet, Registration, Worker
+from taskyard_core.pauses import Pause, Pauses, PauseScope
 from taskyard_core.ready import ReadyQueue
 from taskyard_core.records import Policy
 from taskyard_core.transitions import WorkerState
@@ -18,6 +19,7 @@ from taskyard_core.violations import Violation
 from taskyard_scheduler import filters
 from taskyard_scheduler.egress.definitions import definition_values
 from taskyard_scheduler.egress.outcomes import start_outcomes, submit_outcomes
+from taskyard_scheduler.egress.pauses import pause_values
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
 
@@ -97,16 +99,31 @@ def test_filters_find_a_value_for_each_of_their_fields() -> None:
 def test_a_queue_is_shown_as_it_stands() -> None:
     policy = Policy(selector="a=1", gpus=2)
     queue = ReadyQueue("default", "shell#1", "shell", policy)
-    assert not queue_message(queue).HasField("head_time")
+    assert not queue_message(queue, Pauses()).HasField("head_time")
     for n in range(3):
         queue.push(instance_from_row(store_rows.instance(queue="shell#1", queued_at=NOW + n, order_key=NOW + n)))
-    message = queue_message(queue)
+    message = queue_message(queue, Pauses())
     assert (message.task_type, message.selector, message.waiting, message.resources.gpus) == ("shell", "a=1", 3, 2)
     assert message.head_time.ToMilliseconds() == NOW
     assert not message.deadlines
-    assert queue_message(ReadyQueue("default", "shell#2", "shell", Policy(), deadlines=True)).deadlines
+    assert queue_message(ReadyQueue("default", "shell#2", "shell", Policy(), deadlines=True), Pauses()).deadlines
     [condition] = filters.parse_filter("waiting > 2", filters.QUEUE_FIELDS)
     assert filters.matches([condition], queue_values(queue))
+
+
+def test_a_queue_shows_what_holds_it_back_and_how_many_of_it_are_held() -> None:
+    queue = ReadyQueue("default", "shell#1", "shell", Policy(worker="w1"))
+    pauses = Pauses()
+    for n in range(2):
+        queue.push(instance_from_row(store_rows.instance(id=f"i{n}", queue="shell#1", order_key=NOW + n)))
+    queue.hold()
+    pauses.add(Pause("default", PauseScope.QUEUE, "shell#1", "repairs", "ann", NOW))
+    message = queue_message(queue, pauses)
+    assert (message.name, message.worker_id, message.waiting, message.held) == ("shell#1", "w1", 2, 1)
+    assert (message.pause.scope, message.pause.reason) == (pauses_pb2.PAUSE_SCOPE_QUEUE, "repairs")
+    assert message.pause.create_time.ToMilliseconds() == NOW
+    [condition] = filters.parse_filter('scope == "QUEUE"', filters.PAUSE_FIELDS)
+    assert filters.matches([condition], pause_values(next(iter(pauses))))
 
 
 def test_a_definition_without_a_priority_gives_five() -> None:

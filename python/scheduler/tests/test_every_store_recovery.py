@@ -7,6 +7,7 @@ from typing import Any
 
 from store_rows import NOW, changes, column, instance, instance_update, new_id, run, run_update
 
+from taskyard_core.pauses import HeldRuns
 from taskyard_core.records import Phase, Row
 from taskyard_scheduler.store.port import Store
 
@@ -73,6 +74,32 @@ async def test_ready_instances_come_in_the_order_of_their_queue(store: Store) ->
     assert await store.count_ready() == [
         ("default", "greet", 7, 1), ("default", "other", 1, 0), ("t", "greet", 1, 0),
     ]  # fmt: skip
+
+
+async def test_ready_instances_are_read_without_what_is_held_back(store: Store) -> None:
+    rows = [
+        instance(order_key=n, run_id=run_id, workflow=workflow)
+        for n, (run_id, workflow) in enumerate((("r1", "wf"), ("r2", "wf"), ("r3", "other"), ("", "")))
+    ]
+    await store.commit(1, changes(1, instance_inserts=rows))
+
+    async def left(*held: tuple[str, ...]) -> list[str]:
+        found = await store.load_ready("default", "greet", (-(1 << 62), ""), 9, HeldRuns(*held))
+        return [column(row, "run_id") for row in found]
+
+    assert await left((), ()) == ["r1", "r2", "r3", ""]
+    assert await left(("wf",), ()) == ["r3", ""]
+    assert await left((), ("r1", "r3")) == ["r2", ""]
+    assert await left(("wf",), ("r3", "gone")) == [""]
+
+
+async def test_pauses_are_stored_replaced_and_deleted(store: Store) -> None:
+    one, two = ("default", 2, "shell", "repairs", "ann", NOW), ("", 6, "", "", "bob", NOW)
+    await store.commit(1, changes(1, pause_upserts=[one, two]))
+    assert await store.load_pauses() == [two, one]
+    again = ("default", 2, "shell", "more repairs", "eve", NOW)
+    await store.commit(1, changes(2, pause_upserts=[again], pause_deletes=[two[:3], ("default", 4, "gone")]))
+    assert await store.load_pauses() == [again]
 
 
 async def test_ready_follows_updates(store: Store) -> None:

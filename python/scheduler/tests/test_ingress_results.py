@@ -146,6 +146,12 @@ def test_a_status_that_ends_nothing_is_a_failure_that_says_so(status: int) -> No
     assert "why" in result.error_message
 
 
+@pytest.mark.parametrize(("told", "kept"), [(0, 0), (-5, 0), (90_000, 90_000)])
+def test_a_deferred_result_says_how_long_it_is_waited_for(told: int, kept: int) -> None:
+    result = read_one(status=tasks_pb2.TASK_STATUS_DEFERRED, defer_timeout_ms=told, output_json="1")
+    assert (result.status, result.defer_ms, result.output_json) == (tasks_pb2.TASK_STATUS_DEFERRED, kept, "")
+
+
 def test_odd_texts_are_kept_with_a_mark() -> None:
     result = read_one(status=FAILED, error_message="a\0b" + "日" * 40_000)
     assert result.error_message.startswith("a␀b日")

@@ -59,7 +59,9 @@ def test_everything_that_an_item_says_arrives() -> None:
             max_attempts=1, first_delay=ms(0), factor=1.5, max_delay=ms(86_400_000), jitter=0
         ),
         resources=policies_pb2.Resources(cpu_millis=500, memory_mb=64, gpus=1),
-        placement=policies_pb2.Placement(selector="b=2, a = 1", affinity="zone in (y,x)", spread="zone"),
+        placement=policies_pb2.Placement(
+            selector="b=2, a = 1", affinity="zone in (y,x)", spread="zone", worker_id="w1"
+        ),
     )  # fmt: skip
     new = accepted(item)
     assert (new.request_id, new.priority, new.idempotency_key, new.traceparent) == ("r-1", 1, "once", TRACE)
@@ -73,6 +75,7 @@ def test_everything_that_an_item_says_arrives() -> None:
     )  # fmt: skip
     assert (policy.cpu_millis, policy.memory_mb, policy.gpus) == (500, 64, 1)
     assert (policy.selector, policy.affinity, policy.spread) == ("a=1,b=2", "zone in (x,y)", "zone")
+    assert policy.worker == "w1"
     assert policy.exclusive
     assert load_policy(new.policy_json) == policy
     assert new.request_hash is not None
@@ -124,6 +127,7 @@ RULES: list[tuple[str, Callable[[tasks_pb2.TaskSubmission], object], str]] = [
     ("resources.gpus", lambda i: setattr(i.resources, "gpus", 1_001), "1,000"),
     ("placement.selector", lambda i: setattr(i.placement, "selector", "a in ("), "character"),
     ("placement.affinity", lambda i: setattr(i.placement, "affinity", "=x"), "label's name"),
+    ("placement.worker_id", lambda i: setattr(i.placement, "worker_id", " w"), "white space"),
     ("placement.spread", lambda i: setattr(i.placement, "spread", "a b"), "cannot name a label"),
 ]
 

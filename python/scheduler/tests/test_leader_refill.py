@@ -96,3 +96,23 @@ async def test_a_failed_read_is_repeated_after_a_while_and_holds_up_nothing(
         await until(leader, lambda: len(leader.engine.cluster.instances) == 5)
     assert all(after - before >= 0.19 for before, after in pairwise(times))
     assert len(times) == 3
+
+
+async def test_a_head_that_is_full_by_its_bytes_is_not_read_again_and_again(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskyard_core.ready.HEAD_BYTES", 3_000)  # two or three tasks
+    reads = 0
+
+    async def faults(place: str) -> None:
+        nonlocal reads
+        reads += place == "before:load_ready"
+
+    store = MemoryStore(MemoryDatabase(), faults)
+    term = await store.begin_term("before", NOW)
+    await store.commit(term.term, changes(1, instance_inserts=[waiting(Policy(), n) for n in range(50)]))
+    async with leading(store) as leader:
+        await until(leader, lambda: bool(leader.engine.cluster.instances))
+        await asyncio.wait_for(leader._idle.wait(), PATIENCE_S)
+        assert leader.engine.cluster.waiting_count() == 50
+    assert reads < 10

@@ -188,6 +188,7 @@ def test_every_table_has_the_columns_of_its_records() -> None:
         "requests": records.REQUEST_COLUMNS,
         "task_definitions": records.TASK_DEFINITION_COLUMNS,
         "variables": records.VARIABLE_COLUMNS,
+        "pauses": records.PAUSE_COLUMNS,
         "workflows": records.WORKFLOW_COLUMNS,
     }
     tables = {name: tuple(table.c.keys()) for name, table in METADATA.tables.items() if table is not CLUSTER}

@@ -29,15 +29,17 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
     "taskyard.v1.TaskService": {
         READ: "GetTaskDefinition ListTaskDefinitions GetTask ListTasks WatchTasks GetLogs StreamLogs ExplainTask",
         OPERATE: "CreateTaskDefinition UpdateTaskDefinition DeleteTaskDefinition"
-        " SubmitTasks TriggerTask CancelTask RetryTask RequeueTask PrioritizeTask BulkTasks",
+        " SubmitTasks TriggerTask CancelTask RetryTask RequeueTask PrioritizeTask BulkTasks"
+        " MarkTask CompleteTask BroadcastTask",
     },
     "taskyard.v1.WorkflowService": {
         READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
-        OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable",
+        OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable"
+        " MarkStep PauseRun ResumeRun",
     },
     "taskyard.v1.FleetService": {
-        READ: "ListWorkers GetWorker ListQueues GetClusterStatus",
-        OPERATE: "DrainWorker ForgetWorker",
+        READ: "ListWorkers GetWorker ListQueues ListPauses GetClusterStatus",
+        OPERATE: "DrainWorker ForgetWorker PauseWork ResumeWork",
     },
 }
 

@@ -295,7 +295,7 @@ class TaskServiceServicer:
         matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
         its worker for a day.
 
-        FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+        NOT_FOUND: there is no such definition. FAILED_PRECONDITION (NO_WORKER_MATCHES): there is no such worker. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
         worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

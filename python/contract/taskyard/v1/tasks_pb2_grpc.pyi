@@ -119,7 +119,7 @@ class TaskServiceStub:
     matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
     its worker for a day.
 
-    FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+    NOT_FOUND: there is no such definition. FAILED_PRECONDITION (NO_WORKER_MATCHES): there is no such worker. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
     worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
     """
     RetryTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]
@@ -252,7 +252,7 @@ class TaskServiceAsyncStub(TaskServiceStub):
     matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
     its worker for a day.
 
-    FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+    NOT_FOUND: there is no such definition. FAILED_PRECONDITION (NO_WORKER_MATCHES): there is no such worker. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
     worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
     """
     RetryTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.RetryTaskRequest, _tasks_pb2.RetryTaskResponse]  # type: ignore[assignment]
@@ -472,7 +472,7 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         matches its selector. Each copy is a task of its own and goes to no other worker; without a queued timeout it waits for
         its worker for a day.
 
-        FAILED_PRECONDITION (NO_WORKER_MATCHES): there is none. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
+        NOT_FOUND: there is no such definition. FAILED_PRECONDITION (NO_WORKER_MATCHES): there is no such worker. INVALID_ARGUMENT: as for SubmitTasks; an idempotency key and a
         worker id in the placement are refused. RESOURCE_EXHAUSTED: as for SubmitTasks.
         """
 

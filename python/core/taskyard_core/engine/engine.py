@@ -53,7 +53,7 @@ from taskyard_core.engine.events import (
     Submit,
     WorkerFrame,
 )
-from taskyard_core.engine.explain import Prospect, WaitReason, explain, explain_step, prospect
+from taskyard_core.engine.explain import Prospect, WaitReason, audience, explain, explain_step, prospect
 from taskyard_core.engine.sessions import Standing
 from taskyard_core.ids import IdSource
 from taskyard_core.records import CANCELLED, ENDED, Instance, Row, TaskState
@@ -194,6 +194,15 @@ class Engine:
         """Returns what would become of a task if it were submitted now; nothing is."""
         self._at(now_ms)
         return prospect(self.cluster, tenant, new)
+
+    def audience(self, tenant: str, new: NewTask, now_ms: int) -> tuple[list[str], list[str], WaitReason | None]:
+        """Returns the ids of workers that take a task, and of those that would if they were well.
+
+        With neither, the reason says why.
+        """
+        self._at(now_ms)
+        well, others, reason = audience(self.cluster, tenant, new)
+        return [worker.id for worker in well], [worker.id for worker in others], reason
 
     def prospect_run(self, tenant: str, new: NewRun, now_ms: int) -> tuple[Row, list[Prospect]] | Refused:
         """Returns RUN_COLUMNS of a run, and what would become of each step, if it were started now; nothing is.

@@ -163,6 +163,20 @@ def prospect(c: Cluster, tenant: str, new: NewTask) -> Prospect:
     return Prospect(instance, able, [*paused, *reasons])
 
 
+def audience(c: Cluster, tenant: str, new: NewTask) -> tuple[list[Worker], list[Worker], WaitReason | None]:
+    """Returns the workers that take a task, now or once they have room, and those that would if they were well.
+
+    Each by id. With neither, the reason says why.
+    """
+    workers, reason = _who_matches(c, make_instance(c, tenant, new))
+    able = sorted((w for w in workers if _could_fit(w, new.policy)), key=lambda worker: worker.id)
+    if workers and not able:
+        message = f"it asks for {asked(new.policy)}, which no matching worker has even when it is idle"
+        reason = WaitReason("RESOURCES_NEVER_FIT", message, {"asks": asked(new.policy)})
+    well = [w for w in able if w.state == WorkerState.HEALTHY and new.task_type not in w.rejected]
+    return well, [worker for worker in able if worker not in well], reason
+
+
 def _why_queued(c: Cluster, instance: Instance) -> list[WaitReason]:
     queue = c.queues.get((instance.tenant, instance.queue))
     if queue is None:

@@ -8,9 +8,9 @@ from taskyard_core.engine import attempts, retries, runs, sessions
 from taskyard_core.engine.cluster import RUN, Cluster
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.fleet import Registration, Worker
-from taskyard_core.pauses import Pause
-from taskyard_core.ready import ReadyQueue, order_key
-from taskyard_core.records import ASSIGNED, DEFERRED, PENDING, RUNNING, Instance, Row, RunState
+from taskyard_core.pauses import NONE_HELD, HeldRuns, Pause
+from taskyard_core.ready import Key, ReadyQueue, order_key
+from taskyard_core.records import ASSIGNED, DEFERRED, PENDING, QUEUED, RUNNING, Instance, Row, RunState
 from taskyard_core.transitions import WorkerState
 
 
@@ -101,8 +101,24 @@ def refills(c: Cluster) -> list[ReadyQueue]:
     return wanting
 
 
-def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) -> None:
-    """Takes in READY rows of a queue from its floor on, but for those that have changed since the last commit."""
+def passed_over(c: Cluster, queue: ReadyQueue) -> HeldRuns:
+    """Returns whose rows a refill leaves out: what is held back would fill the memory, and others wait behind it.
+
+    What has a deadline is in memory in any case, and so is what is to be cancelled.
+    """
+    held = NONE_HELD if queue.deadlines else c.pauses.held_runs(queue.tenant)
+    stopping = (run for run in c.runs.values() if run.state == RunState.CANCELLING) if held != NONE_HELD else ()
+    return NONE_HELD if any(run.workflow in held.workflows for run in stopping) else held
+
+
+def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool, held: HeldRuns = NONE_HELD) -> None:
+    """Takes in READY rows of a queue from its floor on, but for those that have changed since the last commit.
+
+    `held`: whose rows were left out.
+    """
+    if held != passed_over(c, queue):  # something was paused or resumed meanwhile: they are read again
+        queue.refilling = False
+        return
     loaded: list[Instance] = []
     last = None
     for row in rows:
@@ -111,15 +127,24 @@ def refill(c: Cluster, queue: ReadyQueue, rows: Sequence[Row], *, more: bool) ->
         if instance.id in c.instances or instance.id in c.dirty:
             continue
         loaded.append(instance)
-    queue.refill_done(len(loaded), more=more, last=last)
-    floor = queue.floor
+    queue.refill_done(len(loaded), more=more, last=last, passed=held != NONE_HELD)
+    floor, unsealed = queue.floor, queue.open_min
     queue.floor = None  # what was just read goes to memory whatever the new floor is
     for instance in loaded:
         c.instances[instance.id] = instance
         _bring_to_now(c, instance)
         c.enqueue(instance)
     queue.lower_floor(floor)
+    if queue.open_min != unsealed:
+        queue.open_min = _first_unsealed(c, queue)
     for instance in loaded:
         run = c.runs.get(instance.run_id)
         if run is not None and run.state == RunState.CANCELLING and instance.id in c.instances:
             attempts.cancel(c, instance, run.cancel_reason)  # it was out of reach when its run was cancelled
+
+
+def _first_unsealed(c: Cluster, queue: ReadyQueue) -> Key | None:
+    """Returns the smallest key of what left memory and is not in SQL yet: what made room may have been read from it."""
+    changed = (*c.new.values(), *c.dirty.values())
+    gone = (i for i in changed if i.state == QUEUED and i.queue == queue.key and i.tenant == queue.tenant)
+    return min(((i.order_key, i.id) for i in gone if i.id not in c.instances), default=None)

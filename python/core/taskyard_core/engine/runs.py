@@ -321,13 +321,22 @@ def _finish_if_done(c: Cluster, run: LiveRun) -> None:
 
 
 def _close(c: Cluster, run: LiveRun, state: RunState) -> None:
-    held = c.pauses.get(run.tenant, PauseScope.RUN, run.id) if c.pauses.of_runs else None
-    if held is not None:
-        holding.lift(c, held)
+    _let_go(c, run)
     move_run(c, run, state)
     run.ended_at = c.now
     c.batch.ended_runs.append((run.tenant, int(state)))
     c.forget_run(run)
+
+
+def _let_go(c: Cluster, run: LiveRun) -> None:
+    """Ends the pause of a run that ends or is to end; what waits of it is cancelled when it comes back from SQL."""
+    if not c.pauses.of_runs:
+        return
+    held = c.pauses.get(run.tenant, PauseScope.RUN, run.id)
+    if held is not None:
+        holding.lift(c, held)
+    elif c.pauses.of_run(run.tenant, run.workflow, run.id) is not None:
+        holding.give_back(c)
 
 
 def _render_output(run: LiveRun) -> None:
@@ -366,8 +375,7 @@ def cancel_run(c: Cluster, event: CancelRun) -> None:
         if run.state == RunState.RUNNING:
             move_run(c, run, RunState.CANCELLING)
             run.progress.cancel()
-        if c.pauses.of_run(run.tenant, run.workflow, run.id) is not None:
-            holding.give_back(c)  # what is in SQL only is cancelled when it comes back
+        _let_go(c, run)
         for id in list(run.instance_ids.values()):
             instance = c.instances.get(id)
             if instance is not None and instance.phase != Phase.ENDED:

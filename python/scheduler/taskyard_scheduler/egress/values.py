@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import policies_pb2, workflows_pb2
 from taskyard.v1 import tasks_pb2 as pb
+from taskyard_core.engine.attempts import MARKED_KIND
 from taskyard_core.records import ASSIGNED, CANCELLING, RUNNING, SUCCESS, Policy
 
 _UNFAILED: Final = frozenset({SUCCESS, ASSIGNED, RUNNING, CANCELLING})
@@ -43,8 +44,8 @@ def put_texts(target: MutableMapping[str, str], text: str) -> None:
 
 
 def put_error(message: _HasError, state: int, kind: str, text: str) -> None:
-    """Says in a message why its last attempt did not succeed, if it did not and is not under way."""
-    if state not in _UNFAILED and (kind or text):
+    """Says in a message why its last attempt did not succeed, if it did not and is not under way; or who marked it."""
+    if (kind or text) and (state not in _UNFAILED or kind == MARKED_KIND):
         message.error.kind = kind
         message.error.message = text
 

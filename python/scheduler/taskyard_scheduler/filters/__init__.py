@@ -9,6 +9,7 @@ What else CEL has is recognised and refused by name, with what can be written in
 
 from taskyard_scheduler.filters.fields import (
     DEFINITION_FIELDS,
+    PAUSE_FIELDS,
     QUEUE_FIELDS,
     RUN_FIELDS,
     TASK_FIELDS,
@@ -24,6 +25,7 @@ from taskyard_scheduler.filters.words import FilterError
 
 __all__ = [
     "DEFINITION_FIELDS",
+    "PAUSE_FIELDS",
     "QUEUE_FIELDS",
     "RUN_FIELDS",
     "TASK_FIELDS",

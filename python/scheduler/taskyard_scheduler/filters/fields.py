@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from taskyard.v1 import fleet_pb2, workflows_pb2
+from taskyard.v1 import fleet_pb2, pauses_pb2, workflows_pb2
 from taskyard_core.records import TaskState
 
 Kind = Literal["text", "integer", "bool", "time", "enum", "tags"]
@@ -103,8 +103,16 @@ WORKER_FIELDS: Final[Fields] = {
     "protocol": FieldSpec("protocol"),
 }
 QUEUE_FIELDS: Final[Fields] = {
+    "name": FieldSpec("name"),
     "task_type": FieldSpec("task_type"),
     "selector": FieldSpec("selector"),
     "waiting": FieldSpec("waiting", "integer"),
     "head_time": FieldSpec("head_at", "time"),
 }
+PAUSE_FIELDS: Final[Fields] = {
+    "scope": FieldSpec("scope", "enum", _short_names(pauses_pb2.PauseScope, "PAUSE_SCOPE_")),
+    "name": FieldSpec("name"),
+    "paused_by": FieldSpec("paused_by"),
+    "create_time": FieldSpec("created_at", "time"),
+}
+"""Pauses are looked for in memory."""

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from taskyard.v1 import policies_pb2 as pb
 from taskyard.v1 import tasks_pb2, workflows_pb2
+from taskyard_core.names import check_name
 from taskyard_core.policy_codec import dump_policy
 from taskyard_core.records import Policy
 from taskyard_core.retry import RetryPolicy
@@ -100,7 +101,7 @@ def _read(parts: PolicyParts) -> ReadPolicy:
     retry = _read_retry(pb.RetryPolicy.FromString(parts.retry), found)
     resources = pb.Resources.FromString(parts.resources)
     found += resources_faults(resources)
-    selector, affinity, spread = _read_placement(pb.Placement.FromString(parts.placement), found)
+    selector, affinity, spread, worker = _read_placement(pb.Placement.FromString(parts.placement), found)
     if found:
         return ReadPolicy(_DEFAULT, "", tuple(found))
     policy = Policy(
@@ -113,6 +114,7 @@ def _read(parts: PolicyParts) -> ReadPolicy:
         affinity=affinity,
         spread=spread,
         exclusive=parts.exclusive,
+        worker=worker,
     )
     return ReadPolicy(_DEFAULT, "") if policy == _DEFAULT else ReadPolicy(policy, dump_policy(policy))
 
@@ -159,7 +161,7 @@ def _read_retry(message: pb.RetryPolicy, found: list[Violation]) -> RetryPolicy:
     return RetryPolicy(attempts, first_ms, factor, max(max_ms, first_ms), jitter)
 
 
-def _read_placement(message: pb.Placement, found: list[Violation]) -> tuple[str, str, str]:
+def _read_placement(message: pb.Placement, found: list[Violation]) -> tuple[str, str, str, str]:
     texts = []
     for name in ("selector", "affinity"):
         try:
@@ -171,7 +173,11 @@ def _read_placement(message: pb.Placement, found: list[Violation]) -> tuple[str,
     said = check_label(spread, "") if spread else None
     if said:
         found.append(Violation("placement.spread", said))
-    return texts[0], texts[1], spread
+    worker = message.worker_id
+    said = check_name(worker) if worker else None
+    if said:
+        found.append(Violation("placement.worker_id", said))
+    return texts[0], texts[1], spread, worker
 
 
 def _range(found: list[Violation], field: str, value: float, low: float, high: float) -> None:

@@ -33,6 +33,7 @@ _FAILED: Final = tasks_pb2.TASK_STATUS_FAILED
 _ENDINGS: Final = frozenset({
     tasks_pb2.TASK_STATUS_SUCCESS, tasks_pb2.TASK_STATUS_FAILED, tasks_pb2.TASK_STATUS_TIMEOUT,
     tasks_pb2.TASK_STATUS_CANCELLED, tasks_pb2.TASK_STATUS_INTERRUPTED, tasks_pb2.TASK_STATUS_REJECTED,
+    tasks_pb2.TASK_STATUS_DEFERRED,
 })  # fmt: skip
 _PLAIN_OUTPUTS: Final = frozenset({"", "null", "true", "false", "{}", "[]", '""', "0", "1"})
 
@@ -88,6 +89,7 @@ def _read_result(told: pb.TaskResult) -> Result:
             _read_output(output, result)
     else:
         _read_failure(told, result)
+        result.defer_ms = max(0, told.defer_timeout_ms)
     return result
 
 

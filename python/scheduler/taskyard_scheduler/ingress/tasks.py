@@ -104,6 +104,29 @@ def read_trigger(request: pb.TriggerTaskRequest, definition: pb.TaskDefinition) 
     return read
 
 
+def read_broadcast(request: pb.BroadcastTaskRequest, definitions: Definitions) -> NewTask | Refused:
+    """Reads the task of which every worker gets a copy. Refused: there is no such definition.
+
+    Raises:
+        InvalidInput: It breaks a rule; fields begin with `task.`.
+    """
+    item = pb.TaskSubmission()
+    item.CopyFrom(request.task)
+    item.ClearField("request_id")
+    found = []
+    if item.idempotency_key:
+        found.append(Violation("task.idempotency_key", "copies cannot share a key; leave it out"))
+    if item.placement.worker_id:
+        said = "every worker that matches gets a copy; leave it out, or submit the task for this one"
+        found.append(Violation("task.placement.worker_id", said))
+    read = _Reader(definitions, Findings()).read(0, item)
+    if isinstance(read, Refused):
+        found += [Violation(f"task.{each.field}", each.description) for each in read.violations]
+    if found:
+        raise InvalidInput(found)
+    return read
+
+
 def count_fault(field: str, count: int, limit: int) -> None:
     """Checks how many items a call has.
 

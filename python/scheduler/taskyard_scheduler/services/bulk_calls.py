@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from taskyard.v1 import tasks_pb2, workflows_pb2
-from taskyard_core.engine.events import Cancel, Prioritize, Refused, Requeue, Retry
-from taskyard_core.records import INSTANCE_COLUMNS, RUN_COLUMNS
+from taskyard_core.engine.events import Cancel, Mark, Prioritize, Refused, Requeue, Retry
+from taskyard_core.records import INSTANCE_COLUMNS, RUN_COLUMNS, SKIPPED, SUCCESS
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.egress.outcomes import put_refusal
 from taskyard_scheduler.filters import RUN_FIELDS, TASK_FIELDS, parse_filter
@@ -104,6 +104,8 @@ def _task_action(request: tasks_pb2.BulkTasksRequest) -> Callable[[str], Make]:
         tasks_pb2.BULK_ACTION_RETRY: lambda id: lambda reply, row: Retry(reply, id, row),
         tasks_pb2.BULK_ACTION_REQUEUE: lambda id: lambda reply, row: Requeue(reply, id, row),
         tasks_pb2.BULK_ACTION_PRIORITIZE: lambda id: lambda reply, row: Prioritize(reply, id, request.priority, row),
+        tasks_pb2.BULK_ACTION_MARK_SUCCESS: lambda id: lambda reply, row: Mark(reply, id, SUCCESS, "", reason, row),
+        tasks_pb2.BULK_ACTION_MARK_SKIPPED: lambda id: lambda reply, row: Mark(reply, id, SKIPPED, "", reason, row),
     }
     _check_action(action, actions.keys())
     return actions[action]

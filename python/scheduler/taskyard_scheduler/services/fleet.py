@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -10,13 +11,17 @@ from google.protobuf.message import Message
 from taskyard.v1 import fleet_pb2 as pb
 from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
 from taskyard_core.engine import events
+from taskyard_core.pauses import Pause
 from taskyard_scheduler import __version__
+from taskyard_scheduler.egress.pauses import pause_message, pause_values
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
-from taskyard_scheduler.filters import QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
+from taskyard_scheduler.filters import PAUSE_FIELDS, QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
 from taskyard_scheduler.ingress.named import require_worker
+from taskyard_scheduler.ingress.pauses import read_scope
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
+from taskyard_scheduler.services.pausing import pause, resume
 from taskyard_scheduler.services.repeats import first_answer, remembering
 from taskyard_service.errors import FailedPrecondition, NotFound
 from taskyard_service.identity import current_identity
@@ -90,16 +95,36 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         tenant = current_identity().tenant
         page = read_name_page(request, "task_type", "queues")
         where = parse_filter(request.filter, QUEUE_FIELDS)
-        queues = [q for q in self._scheduler.leader().engine.cluster.queues.values() if q.tenant == tenant and len(q)]
+        c = self._scheduler.leader().engine.cluster
+        queues = [queue for queue in c.queues.values() if queue.tenant == tenant and len(queue)]
         queues.sort(key=lambda queue: queue.key)
         found = []
         names = []
         for queue in queues:
             if queue.key > page.after and (not where or matches(where, queue_values(queue))):
-                found.append(queue_message(queue))
+                found.append(queue_message(queue, c.pauses))
                 names.append(queue.key)
         token = page.next_token(len(found), names[page.size - 1] if len(found) > page.size else "")
         return pb.ListQueuesResponse(queues=found[: page.size], next_page_token=token)
+
+    async def PauseWork(self, request: pb.PauseWorkRequest, context: Any) -> pb.PauseWorkResponse:
+        scope = read_scope(request.scope, request.name)
+        return await pause(self._scheduler, request, scope, request.name, pb.PauseWorkResponse)
+
+    async def ResumeWork(self, request: pb.ResumeWorkRequest, context: Any) -> pb.ResumeWorkResponse:
+        scope = read_scope(request.scope, request.name)
+        return await resume(self._scheduler, request, scope, request.name, pb.ResumeWorkResponse)
+
+    async def ListPauses(self, request: pb.ListPausesRequest, context: Any) -> pb.ListPausesResponse:
+        tenant = current_identity().tenant
+        page = read_name_page(request, "scope", "pauses")
+        where = parse_filter(request.filter, PAUSE_FIELDS)
+        seen = [each for each in self._scheduler.leader().engine.cluster.pauses if each.tenant in ("", tenant)]
+        beyond = (each for each in sorted(seen, key=_place) if _place(each) > page.after)
+        found = list(islice((each for each in beyond if matches(where, pause_values(each))), page.size + 1))
+        shown = found[: page.size]
+        token = page.next_token(len(found), _place(shown[-1]) if shown else "")
+        return pb.ListPausesResponse(pauses=map(pause_message, shown), next_page_token=token)
 
     async def GetClusterStatus(self, request: pb.GetClusterStatusRequest, context: Any) -> pb.GetClusterStatusResponse:
         tenant = current_identity().tenant
@@ -130,3 +155,8 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         )
         status.leader_since_time.FromMilliseconds(c.started_at)
         return status
+
+
+def _place(pause: Pause) -> str:
+    """Returns what pauses are listed by: text, as page tokens are."""
+    return f"{int(pause.scope)} {pause.name}"

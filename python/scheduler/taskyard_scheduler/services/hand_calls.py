@@ -1,4 +1,4 @@
-"""TaskService, the calls by which a person acts on one instance: cancel, retry, requeue, another priority."""
+"""TaskService, the calls by which a person acts on one instance, and that by which its result comes from outside."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from google.protobuf.message import Message
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_core.engine.engine import Event
-from taskyard_core.engine.events import Cancel, Prioritize, Refused, Reply, Requeue, Retry
+from taskyard_core.engine.events import Cancel, Complete, Mark, Prioritize, Refused, Reply, Requeue, Retry
 from taskyard_core.engine.instances import instance_from_row
 from taskyard_core.records import RUN_COLUMNS, Instance, TaskState
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.ingress.findings import outside
+from taskyard_scheduler.ingress.marks import read_completion, read_mark
 from taskyard_scheduler.ingress.named import require_task
 from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
@@ -28,7 +29,7 @@ Make = Callable[[Reply, Instance], Event]
 
 
 class _About(Protocol):
-    """A request about one instance."""
+    """A request about one instance; `task_id` may be told otherwise."""
 
     request_id: str
     task_id: str
@@ -63,25 +64,47 @@ class HandCalls:
     async def RetryTask(self, request: pb.RetryTaskRequest, context: Any) -> pb.RetryTaskResponse:
         return await self._act(request, pb.RetryTaskResponse, lambda reply, row: Retry(reply, request.task_id, row))
 
-    async def _act(self, request: Any, answer: Callable[..., Answer], make: Make) -> Answer:
+    async def MarkTask(self, request: pb.MarkTaskRequest, context: Any) -> pb.MarkTaskResponse:
+        require_task(request.task_id)
+        state = read_mark(request.marked_as, request.output_json)
+        reason = request.reason[:REASON_LIMIT]
+        return await self._act(
+            request,
+            pb.MarkTaskResponse,
+            lambda reply, row: Mark(reply, request.task_id, state, request.output_json, reason, row),
+        )
+
+    async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Any) -> pb.CompleteTaskResponse:
+        task_id, token, message = read_completion(request)
+
+        def make(reply: Reply, row: Instance) -> Complete:
+            return Complete(
+                reply, task_id, token, request.status, request.output_json, message, request.error_kind, row
+            )
+
+        return await self._act(request, pb.CompleteTaskResponse, make, task_id)
+
+    async def _act(self, request: Any, answer: Callable[..., Answer], make: Make, task_id: str = "") -> Answer:
         """Has the engine act on an instance, once for each request id.
 
         Args:
-            request: Names the instance.
+            request: Names the instance, unless `task_id` does.
             answer: The response's type; it has a `status`.
             make: Makes the event of its reply and the instance, as SQL has it or as it is in memory.
+            task_id: The instance.
         """
         about: _About = request
-        require_task(about.task_id)
+        task_id = task_id or about.task_id
+        require_task(task_id)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
         first = await first_answer(leader, tenant, about.request_id, request, answer)
         if first is not None:
             return first
         remember = remembering(leader, tenant, request, lambda state: answer(status=int(state)))
-        state = await act_on(leader, tenant, about.task_id, make, remember)
+        state = await act_on(leader, tenant, task_id, make, remember)
         if isinstance(state, Refused):
-            raise FailedPrecondition(state.reason, state.message, metadata={"task_id": about.task_id})
+            raise FailedPrecondition(state.reason, state.message, metadata={"task_id": task_id})
         return answer(status=int(state))
 
 
@@ -102,7 +125,7 @@ async def act_on(
     """
     async with held(leader, tenant, task_id) as instance, kept_run(leader, instance.run_id):
         event = make(leader.future(), instance)
-        if isinstance(event, Retry):
+        if isinstance(event, Retry | Mark):
             await _add_run(leader, tenant, instance, event)
         state: TaskState | Refused = await leader.ask(event, remember)
     return state
@@ -120,8 +143,8 @@ def is_terminate(mode: int) -> bool:
     return mode == pb.STOP_MODE_TERMINATE
 
 
-async def _add_run(leader: Leader, tenant: str, instance: Instance, event: Retry) -> None:
-    """Adds what a retry needs to know of a step's run that is not in memory."""
+async def _add_run(leader: Leader, tenant: str, instance: Instance, event: Retry | Mark) -> None:
+    """Adds what a retry or a mark needs to know of a step's run that is not in memory."""
     if not instance.run_id or instance.run_id in leader.engine.cluster.runs:
         return
     row = await leader.store.get_run(tenant, instance.run_id)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from taskyard.v1 import tasks_pb2
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard_core.engine.events import CancelRun, Refused, RetryRun
+from taskyard_core.engine.events import CancelRun, Marked, MarkStep, Refused, RetryRun
 from taskyard_core.engine.instances import instance_from_row
+from taskyard_core.pauses import PauseScope
 from taskyard_core.records import RUN_COLUMNS, Instance, RunState
 from taskyard_core.violations import InvalidInput, Violation
+from taskyard_scheduler.ingress.marks import read_mark
 from taskyard_scheduler.ingress.named import require_run
 from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.hand_calls import REASON_LIMIT, is_terminate
 from taskyard_scheduler.services.lookups import kept_run, no_run, stored_run
+from taskyard_scheduler.services.pausing import pause, resume
 from taskyard_scheduler.services.repeats import first_answer, remembering
-from taskyard_service.errors import FailedPrecondition, Unavailable
+from taskyard_service.errors import FailedPrecondition, NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
 STEPS_LIMIT = 1_000
@@ -60,6 +64,30 @@ class RunHandCalls:
             raise _refusal(outcome, request)
         return _retried(outcome)
 
+    async def MarkStep(self, request: pb.MarkStepRequest, context: Any) -> pb.MarkStepResponse:
+        require_run(request.run_id)
+        state = read_mark(request.marked_as, request.output_json)
+        tenant = current_identity().tenant
+        leader = self._scheduler.leader()
+        first = await first_answer(leader, tenant, request.request_id, request, pb.MarkStepResponse)
+        if first is not None:
+            return first
+        remember = remembering(leader, tenant, request, _marked)
+        reason = request.reason[:REASON_LIMIT]
+        event = MarkStep(leader.future(), request.run_id, request.step_id, state, request.output_json, reason)
+        outcome: Marked | Refused = await _with_steps(leader, tenant, event, remember)
+        if isinstance(outcome, Refused):
+            raise _refusal(outcome, request)
+        return _marked(outcome)
+
+    async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
+        require_run(request.run_id)
+        return await pause(self._scheduler, request, PauseScope.RUN, request.run_id, pb.PauseRunResponse)
+
+    async def ResumeRun(self, request: pb.ResumeRunRequest, context: Any) -> pb.ResumeRunResponse:
+        require_run(request.run_id)
+        return await resume(self._scheduler, request, PauseScope.RUN, request.run_id, pb.ResumeRunResponse)
+
 
 async def cancel_run(
     leader: Leader, tenant: str, run_id: str, reason: str, *, kill: bool, remember: Remember | None = None
@@ -91,13 +119,18 @@ async def retry_run(
         Unavailable: It goes on so fast that its steps cannot be read.
     """
     event = RetryRun(leader.future(), run_id, from_steps)
-    async with kept_run(leader, run_id):
+    outcome: tuple[RunState, list[str]] | Refused = await _with_steps(leader, tenant, event, remember)
+    return outcome
+
+
+async def _with_steps(leader: Leader, tenant: str, event: RetryRun | MarkStep, remember: Remember | None) -> Any:
+    """Has the engine act on a run that may have ended, with all its steps before it. Raises as `retry_run`."""
+    async with kept_run(leader, event.run_id):
         pinned = await _add_steps(leader, tenant, event)
         try:
-            outcome: tuple[RunState, list[str]] | Refused = await leader.ask(event, remember)
+            return await leader.ask(event, remember)
         finally:
             _unpin(leader, pinned)
-    return outcome
 
 
 def _cancelled(state: Any) -> pb.CancelRunResponse:
@@ -109,15 +142,25 @@ def _retried(outcome: Any) -> pb.RetryRunResponse:
     return pb.RetryRunResponse(state=pb.RunState.ValueType(state), steps=steps)
 
 
-def _refusal(refused: Refused, request: pb.RetryRunRequest) -> Exception:
+def _marked(outcome: Any) -> pb.MarkStepResponse:
+    return pb.MarkStepResponse(
+        status=tasks_pb2.TaskStatus.ValueType(outcome.state),
+        state=pb.RunState.ValueType(outcome.run_state),
+        task_id=outcome.task_id,
+    )
+
+
+def _refusal(refused: Refused, request: pb.RetryRunRequest | pb.MarkStepRequest) -> Exception:
     if refused.reason == "RUN_CHANGING":
         return Unavailable(refused.reason, refused.message)
+    if refused.reason == "UNKNOWN_STEP" and isinstance(request, pb.MarkStepRequest):
+        return NotFound("STEP_NOT_FOUND", refused.message, metadata={"step_id": request.step_id[:200]})
     if refused.reason == "UNKNOWN_STEP":
         return InvalidInput([Violation("from_steps", refused.message)])
     return FailedPrecondition(refused.reason, refused.message, metadata={"run_id": request.run_id})
 
 
-async def _add_steps(leader: Leader, tenant: str, event: RetryRun) -> list[str]:
+async def _add_steps(leader: Leader, tenant: str, event: RetryRun | MarkStep) -> list[str]:
     """Adds a run and its instances as SQL has them, pinned so that nothing can outdate them meanwhile.
 
     Returns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskyard.v1 import tasks_pb2_grpc
 from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.broadcast_calls import BroadcastCalls
 from taskyard_scheduler.services.bulk_calls import BulkTaskCalls
 from taskyard_scheduler.services.definition_calls import DefinitionCalls
 from taskyard_scheduler.services.hand_calls import HandCalls
@@ -14,7 +15,14 @@ from taskyard_scheduler.services.watch_calls import WatchCalls
 
 
 class TaskService(
-    TaskCalls, HandCalls, BulkTaskCalls, DefinitionCalls, WatchCalls, LogCalls, tasks_pb2_grpc.TaskServiceServicer
+    TaskCalls,
+    HandCalls,
+    BroadcastCalls,
+    BulkTaskCalls,
+    DefinitionCalls,
+    WatchCalls,
+    LogCalls,
+    tasks_pb2_grpc.TaskServiceServicer,
 ):
     """Calls of clients on tasks."""
 

@@ -12,6 +12,7 @@ from taskyard.v1 import workflows_pb2_grpc
 from taskyard_core.engine.events import StartRuns
 from taskyard_core.records import RUN_COLUMNS, Row
 from taskyard_scheduler.egress.outcomes import start_outcomes
+from taskyard_scheduler.egress.pauses import pause_message
 from taskyard_scheduler.egress.runs import run_from_row, step_from_instance, steps_of
 from taskyard_scheduler.filters import RUN_FIELDS, WORKFLOW_FIELDS, parse_filter
 from taskyard_scheduler.ingress.merging import merge_definitions
@@ -174,6 +175,9 @@ def _run(leader: Leader, row: Row) -> pb.Run:
     live = leader.engine.cluster.runs.get(run.run_id)
     if live is not None and row[_ENDED_AT] is None:
         run.steps_ended = live.steps_ended
+        pause = leader.engine.cluster.pauses.of_run(live.tenant, live.workflow, live.id)
+        if pause is not None:
+            run.pause.CopyFrom(pause_message(pause))
     return run
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from typing_extensions import override
 
 from taskyard_core import records
+from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import Changes, Phase, Row
 from taskyard_scheduler.store.memory_tables import MemoryTable, Record, apply, fits, row_of, tables
 from taskyard_scheduler.store.port import (
@@ -146,12 +147,17 @@ class MemoryStore(Store):
         return [self._with_checkpoint(record) for record in found]
 
     @override
-    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
+    async def load_ready(
+        self, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns = NONE_HELD
+    ) -> list[Row]:
         async with self._operation("load_ready"):
             found = [
                 record
                 for record in self._ready()
-                if (record["tenant"], record["queue"]) == (tenant, queue) and _place(record) > after
+                if (record["tenant"], record["queue"]) == (tenant, queue)
+                and _place(record) > after
+                and record["workflow"] not in but.workflows
+                and record["run_id"] not in but.runs
             ]
         return [self._with_checkpoint(record) for record in sorted(found, key=_place)[:limit]]
 
@@ -167,6 +173,11 @@ class MemoryStore(Store):
     async def load_workers(self) -> list[Row]:
         async with self._operation("load_workers"):
             return self._all("workers", records.WORKER_COLUMNS)
+
+    @override
+    async def load_pauses(self) -> list[Row]:
+        async with self._operation("load_pauses"):
+            return self._all("pauses", records.PAUSE_COLUMNS)
 
     @override
     async def load_variables(self) -> list[Row]:

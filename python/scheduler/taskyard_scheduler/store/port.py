@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import Changes, Row
 
 
@@ -194,8 +195,13 @@ class Store(Protocol):
         """Instances that are PENDING or IN_FLIGHT: INSTANCE_COLUMNS + (checkpoint or None, number or 0)."""
         ...
 
-    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-        """READY instances of a queue with (order_key, id) > after, in that order; rows as load_instances."""
+    async def load_ready(
+        self, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns = NONE_HELD
+    ) -> list[Row]:
+        """READY instances of a queue with (order_key, id) > after, in that order; rows as load_instances.
+
+        `but`: steps of these workflows and runs are left out.
+        """
         ...
 
     async def count_ready(self) -> list[tuple[str, str, int, int]]:
@@ -204,6 +210,10 @@ class Store(Protocol):
 
     async def load_workers(self) -> list[Row]:
         """All of WORKER_COLUMNS."""
+        ...
+
+    async def load_pauses(self) -> list[Row]:
+        """PAUSE_COLUMNS of all that is held back."""
         ...
 
     async def load_variables(self) -> list[Row]:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from taskyard_core.pauses import HeldRuns
 from taskyard_core.records import INSTANCE_COLUMNS, Row
 from taskyard_scheduler.store.port import Condition, Found, StoreError
 from taskyard_scheduler.store.tables import (
@@ -20,6 +21,7 @@ from taskyard_scheduler.store.tables import (
     INSTANCES,
     NOT_ENDED,
     OF_A_RUN,
+    PAUSES,
     PENDING_OR_IN_FLIGHT,
     READY,
     REQUESTS,
@@ -73,10 +75,16 @@ def load_instances(connection: Connection, phase: int, after: tuple[str, str], l
     return _page(connection, keys, c.tenant, c.id, after, limit, _of_keys)
 
 
-def load_ready(connection: Connection, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-    """The head of one ready queue."""
+def load_ready(
+    connection: Connection, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns
+) -> list[Row]:
+    """The head of one ready queue, without the steps of some workflows and runs."""
     c = INSTANCES.c
     keys = _by_phase(c.tenant, c.id, c.order_key).where(READY, c.tenant == tenant, c.queue == queue)
+    if but.workflows:
+        keys = keys.where(c.workflow.not_in(but.workflows))
+    if but.runs:
+        keys = keys.where(c.run_id.not_in(but.runs))
     return _page(connection, keys, c.order_key, c.id, after, limit, _of_keys)
 
 
@@ -124,6 +132,11 @@ def count_ready(connection: Connection) -> list[tuple[str, str, int, int]]:
 def load_workers(connection: Connection) -> list[Row]:
     """All workers."""
     return rows(connection, sa.select(WORKERS).order_by(WORKERS.c.id))
+
+
+def load_pauses(connection: Connection) -> list[Row]:
+    """All that is held back."""
+    return rows(connection, sa.select(PAUSES).order_by(PAUSES.c.tenant, PAUSES.c.scope, PAUSES.c.name))
 
 
 def load_variables(connection: Connection) -> list[Row]:

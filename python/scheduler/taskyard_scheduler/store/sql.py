@@ -17,6 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
+from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import Changes, Row
 from taskyard_scheduler.store import reads
 from taskyard_scheduler.store.lane import Lane
@@ -236,8 +237,10 @@ class SqlStore(Store):
         return await self._read(reads.load_instances, phase, after, limit)
 
     @override
-    async def load_ready(self, tenant: str, queue: str, after: tuple[int, str], limit: int) -> list[Row]:
-        return await self._read(reads.load_ready, tenant, queue, after, limit)
+    async def load_ready(
+        self, tenant: str, queue: str, after: tuple[int, str], limit: int, but: HeldRuns = NONE_HELD
+    ) -> list[Row]:
+        return await self._read(reads.load_ready, tenant, queue, after, limit, but)
 
     @override
     async def count_ready(self) -> list[tuple[str, str, int, int]]:
@@ -246,6 +249,10 @@ class SqlStore(Store):
     @override
     async def load_workers(self) -> list[Row]:
         return await self._read(reads.load_workers)
+
+    @override
+    async def load_pauses(self) -> list[Row]:
+        return await self._read(reads.load_pauses)
 
     @override
     async def load_variables(self) -> list[Row]:

@@ -47,7 +47,7 @@ _TYPES: Final[dict[str, sa.types.TypeEngine[Any]]] = {
     "number": _BIG, "data": _LARGE, "epoch": _BIG, "registration_json": _LARGE, "registered_at": _BIG,
     "last_seen_at": _BIG, "method": _NAME, "response": _BYTES, "name": _NAME, "definition": _BYTES,
     "updated_at": _BIG, "content_hash": _HASH, "expire_at": _BIG, "tags": _TEXT, "start_at": _BIG,
-    "variables_json": _LARGE, "variable": _BYTES,
+    "variables_json": _LARGE, "variable": _BYTES, "scope": _COUNT, "reason": _TEXT, "paused_by": _NAME,
 }  # fmt: skip
 """The type of a column is that of its name, in every table."""
 
@@ -87,6 +87,7 @@ WORKERS: Final = _table("workers", records.WORKER_COLUMNS, ("id",))
 REQUESTS: Final = _table("requests", records.REQUEST_COLUMNS, ("tenant", "request_id"))
 TASK_DEFINITIONS: Final = _table("task_definitions", records.TASK_DEFINITION_COLUMNS, ("tenant", "name"))
 VARIABLES: Final = _table("variables", records.VARIABLE_COLUMNS, ("tenant", "name"))
+PAUSES: Final = _table("pauses", records.PAUSE_COLUMNS, ("tenant", "scope", "name"))
 WORKFLOWS: Final = _table("workflows", records.WORKFLOW_COLUMNS, ("tenant", "name", "version"))
 
 CLUSTER: Final = sa.Table(

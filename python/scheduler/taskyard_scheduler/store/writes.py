@@ -50,12 +50,14 @@ class Step:
 
 _ID: Final = ("tenant", "id")
 _NAME: Final = ("tenant", "name")
+_PAUSE: Final = ("tenant", "scope", "name")
 
 STEPS: Final = (
     Step("instance_deletes", "delete", tables.INSTANCES, _ID, _ID, (tables.ATTEMPTS, tables.CHECKPOINTS)),
     Step("worker_deletes", "delete", tables.WORKERS, ("id",), ("id",)),
     Step("task_definition_deletes", "delete", tables.TASK_DEFINITIONS, _NAME, _NAME),
     Step("variable_deletes", "delete", tables.VARIABLES, _NAME, _NAME),
+    Step("pause_deletes", "delete", tables.PAUSES, _PAUSE, _PAUSE),
     Step("instance_inserts", "insert", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
     Step("attempt_inserts", "insert", tables.ATTEMPTS, records.ATTEMPT_COLUMNS, (*_ID, "attempt")),
     Step("run_inserts", "insert", tables.RUNS, records.RUN_COLUMNS, _ID),
@@ -65,6 +67,7 @@ STEPS: Final = (
     Step("worker_upserts", "upsert", tables.WORKERS, records.WORKER_COLUMNS, ("id",)),
     Step("task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME),
     Step("variable_upserts", "upsert", tables.VARIABLES, records.VARIABLE_COLUMNS, _NAME),
+    Step("pause_upserts", "upsert", tables.PAUSES, records.PAUSE_COLUMNS, _PAUSE),
     Step("instance_updates", "update", tables.INSTANCES, records.INSTANCE_UPDATE, _ID),
     Step("instance_rewrites", "update", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
     Step("run_updates", "update", tables.RUNS, records.RUN_UPDATE, _ID),
