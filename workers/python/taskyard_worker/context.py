@@ -210,12 +210,16 @@ class Context:
 
         Raises:
             NonRetryable: The handler is no `async def`: it calls `stream_sync`.
+            TypeError: `text` is no text.
         """
         needs_await("stream")
         return self._stream(text)
 
     def stream_sync(self, text: str) -> None:
         """Do what `stream` does, from a thread."""
+        given: object = text  # whatever its type says: it is joined with others where nobody could be told
+        if not isinstance(given, str):
+            raise TypeError(f"ctx.stream takes text, not {type(given).__name__}")
         if text:
             self._port.write_text(text)
 

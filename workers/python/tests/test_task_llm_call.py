@@ -22,9 +22,12 @@ from wire_server import (
     usage,
     wire_server,
 )
+from worker_fakes import assignment, working
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_SUCCESS
+from taskyard_worker import TaskRegistry
 from taskyard_worker.errors import InvalidInput, NonRetryable, Retryable
+from taskyard_worker.registry import make_handler
 from taskyard_worker.tasks.llm_call import LlmCall
 from taskyard_worker.web.endpoint import Endpoint
 
@@ -129,6 +132,23 @@ async def test_an_endpoint_that_does_not_stream_is_understood(server: WireServer
 async def test_tokens_that_nobody_counts_are_none(server: WireServer, port: Port) -> None:
     server.will(streams(sse(chunk("x", finish="stop"), "[DONE]")))
     assert (await asked(server, port))["tokens"] is None
+
+
+async def test_a_worker_runs_it_with_flat_parameters_and_reports_its_tokens(
+    server: WireServer, registry: TaskRegistry
+) -> None:
+    server.will(streams(says("To ", "be")))
+    registry.add(make_handler("llm_call", call(server).run))
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        params = {"prompt": "Speak", "max_tokens": "9", "temperature": "0.5"}
+        stream.assign(assignment("a", "llm_call", params=params))
+        result = await stream.result("a")
+        assert json.loads(result.output_json)["response"] == "To be"
+        assert result.metadata["total_tokens"] == "5"
+        await bench.link.changed.until(lambda: bench.link.given_out.get("a") == "To be")
+    sent = server.requests[0].json()
+    assert (sent["max_tokens"], sent["temperature"]) == (9, 0.5)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------

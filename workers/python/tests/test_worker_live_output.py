@@ -154,3 +154,14 @@ async def test_a_handler_that_cannot_await_is_told_what_to_call(registry: TaskRe
         stream.assign(assignment("a", "wrong"))
         result = await stream.result("a")
         assert "call ctx.stream_sync(...) here" in result.error_message
+
+
+async def test_what_is_no_text_is_refused_where_it_is_given(registry: TaskRegistry) -> None:
+    @registry.task("wrong")
+    async def wrong(ctx: Context, given: Any) -> None:
+        await ctx.stream(given)
+
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        stream.assign(assignment("a", "wrong", input_json='{"given": 5}'))
+        assert "ctx.stream takes text, not int" in (await stream.result("a")).error_message
