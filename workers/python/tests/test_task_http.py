@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from task_port import Port
-from wire_server import WireServer, answer, cut_off, silent, wire_server
+from wire_server import Talk, WireServer, answer, cut_off, silent, wire_server
 
 from taskyard_worker.errors import InvalidInput, NonRetryable, Retryable
 from taskyard_worker.tasks import http as module
@@ -196,7 +196,7 @@ async def test_a_server_that_always_asks_to_wait_is_not_asked_for_ever(server: W
 
 
 async def test_a_connection_that_breaks_may_be_tried_again(server: WireServer, port: Port) -> None:
-    async def half(talk: Any) -> None:
+    async def half(talk: Talk) -> None:
         await talk.head(200, content_length="100")
         await talk.send(b"half")
         talk.cut()

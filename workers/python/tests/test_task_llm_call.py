@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from task_port import Port
 from wire_server import (
+    Talk,
     WireServer,
     answer,
     bytewise,
@@ -202,18 +203,16 @@ async def test_no_waiting_helps_who_has_no_credit(server: WireServer, port: Port
 
 
 async def test_a_connection_that_breaks_may_be_tried_again(server: WireServer, port: Port) -> None:
-    server.will(
-        cut_off,
-        streams(sse(chunk("To ")), sse(chunk("be")), cut=True),
-        streams(sse(chunk("To "))),
-    )
-    with pytest.raises(Retryable, match="the connection broke"):
-        await asked(server, port)
-    with pytest.raises(Retryable, match=r"the connection broke|ended the stream before the answer had ended"):
-        await asked(server, port)
-    with pytest.raises(Retryable, match="ended the stream before the answer had ended"):
-        await asked(server, port)
-    assert port.given_out.startswith("To be")
+    async def halfway(talk: Talk) -> None:
+        await talk.head(200, content_type="text/event-stream")
+        await talk.send(sse(chunk("To ")), sse(chunk("be")))
+        await port.changed.until(lambda: port.given_out == "To be")
+        talk.cut()
+
+    server.will(cut_off, halfway, streams(sse(chunk("To "))))
+    for said in ("the connection broke", "the connection broke", "ended the stream before the answer had ended"):
+        with pytest.raises(Retryable, match=said):
+            await asked(server, port)
 
 
 async def test_nobody_there_may_be_tried_again(port: Port) -> None:
@@ -239,7 +238,7 @@ async def test_a_model_that_refuses_is_not_asked_again(server: WireServer, port:
 
 
 async def test_a_cancel_closes_the_connection(server: WireServer, port: Port) -> None:
-    async def slow(talk: Any) -> None:
+    async def slow(talk: Talk) -> None:
         await talk.head(200, content_type="text/event-stream")
         await talk.send(sse(chunk("To ")))
         await talk.gone.wait()

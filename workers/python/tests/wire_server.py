@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -51,7 +53,8 @@ class Talk:
         await self.send(("\r\n".join(lines) + "\r\n\r\n").encode())
 
     def cut(self) -> None:
-        """Breaks the connection off."""
+        """Breaks the connection off, so that the client sees a reset and no orderly end."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
 
