@@ -37,6 +37,7 @@ FIELDS = {
     "ApplyWorkflow": "workflow.name",
     "GetWorkflow": "name",
     "ListWorkflows": ANSWERED,
+    "DeleteWorkflow": "name",
     "StartRuns": "runs",
     "GetRun": "run_id",
     "ListRuns": ANSWERED,

@@ -94,13 +94,18 @@ def _left_by_dev(path: Path) -> dict[str, str]:
 
 
 def with_client(
-    address: str | None, token: str | None, ca: str | None, work: Callable[[AsyncClient], Awaitable[T]]
+    address: str | None,
+    token: str | None,
+    ca: str | None,
+    work: Callable[[AsyncClient], Awaitable[T]],
+    *,
+    timeout: float = 30.0,
 ) -> T:
-    """Runs `work` with a client, on a loop of its own, and returns what it returns."""
+    """Runs `work` with a client, on a loop of its own, and returns what it returns. `timeout`: seconds of one call."""
     target = find_target(address, token, ca, os.environ)
 
     async def session() -> T:
-        async with AsyncClient(target.address, target.token, ca=target.ca) as client:
+        async with AsyncClient(target.address, target.token, ca=target.ca, timeout=timeout) as client:
             return await work(client)
 
     return interrupts.run(session())

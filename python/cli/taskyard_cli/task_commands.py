@@ -107,10 +107,11 @@ def show_task(
             return found, "" if output is Output.JSON else (await client.explain(task_id)).summary
 
     found, summary = with_client(address, token, ca, work)
-    answer(found, output, lambda: _task_page(found, summary))
+    answer(found, output, lambda: task_page(found, summary))
 
 
-def _task_page(found: pb.GetTaskResponse, summary: str) -> Group:
+def task_page(found: pb.GetTaskResponse, summary: str) -> Group:
+    """Returns a task's facts, `summary` of where it stands among them, and its attempts."""
     task = found.task
     percent = f"{task.percent:g} %" if task.HasField("percent") else ""
     top = facts(
@@ -213,10 +214,10 @@ def explain(
             return await client.explain(task_id)
 
     found = with_client(address, token, ca, work)
-    answer(found, output, lambda: _explanation(found))
+    answer(found, output, lambda: explanation(found))
 
 
-def _explanation(found: pb.ExplainTaskResponse) -> Group:
+def explanation(found: pb.ExplainTaskResponse) -> Group:
     """Returns the summary, which has the first reason's sentence in it, and the others below."""
     first, *others = found.reasons or [pb.WaitReason()]
     code = Text.assemble("  (", (first.code, "bold"), ")") if first.code else Text()

@@ -29,6 +29,7 @@ _COMMANDS = {
     "retry": (WORK, "hand_commands:retry"),
     "requeue": (WORK, "hand_commands:requeue"),
     "prioritize": (WORK, "hand_commands:prioritize"),
+    "top": (LOOK, "top.command:top"),
     "tasks": (LOOK, "task_commands:list_tasks"),
     "task": (LOOK, ""),
     "runs": (LOOK, ""),
@@ -81,6 +82,7 @@ def _workflow() -> typer.Typer:
     group.command("plan")(workflow_commands.plan)
     group.command("show")(workflow_commands.show)
     group.command("list")(workflow_commands.list_workflows)
+    group.command("delete")(workflow_commands.delete)
     group.command("schema")(workflow_commands.schema)
     return group
 

@@ -1,9 +1,9 @@
-"""`workflow apply`, `workflow plan`, `workflow show`, `workflow list`, `workflow schema`."""
+"""`workflow apply`, `workflow plan`, `workflow show`, `workflow list`, `workflow delete`, `workflow schema`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,18 +12,19 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard.v1.tasks_pb2 import BULK_ACTION_CANCEL
+from taskyard_cli import pruning
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer, print_json
-from taskyard_cli.several import each_of
+from taskyard_cli.pruning import PlanPrune, Prune, Source, Yes
+from taskyard_cli.several import each_of, told_each
 from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
-from taskyard_cli.workflow_files import read_workflows
+from taskyard_cli.workflow_files import WorkflowFile, read_workflows
 from taskyard_cli.workflow_plan import consequences, difference
 from taskyard_cli.workflow_rules import workflow_schema
 from taskyard_cli.workflow_shape import words_of
 from taskyard_cli.workflow_yaml import workflow_yaml
-from taskyard_client import AsyncClient
+from taskyard_client import AsyncClient, NotFound
 
 
 class ShowOutput(StrEnum):
@@ -42,7 +43,6 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-_IN_FLIGHT = 'state in ["PENDING", "RUNNING", "CANCELLING"]'
 Told = Callable[[], RenderableType]
 """Makes an answer for people."""
 Ask = Callable[[AsyncClient, pb.Workflow], Awaitable[tuple[pb.ApplyWorkflowResponse, Told]]]
@@ -53,35 +53,48 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def apply(
     files: Files,
+    source: Source = None,
+    prune: Prune = False,
+    yes: Yes = False,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
     """Store workflows; a change makes a new version. Every file is checked before the first is sent."""
+    pruning.check_options(prune, source, yes=yes)
+    read = read_workflows(files)
+    gone: list[pb.Workflow] = []
+    if prune and source:
+        gone = with_client(address, token, ca, lambda client: _superfluous(client, source, read))
+        pruning.agree(gone, source, yes=yes)
 
     async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
-        stored = await client.apply_workflow(workflow)
+        stored = await client.apply_workflow(workflow, source=source or "")
         return stored, lambda: _applied(stored)
 
-    _each_file(files, one, output, address, token, ca)
-
-
-def _each_file(
-    files: list[str], ask: Ask, output: Output, address: str | None, token: str | None, ca: str | None
-) -> None:
-    """Reads every file, then asks for one after the other, and tells what was answered."""
-    read = read_workflows(files)
-
     async def work(client: AsyncClient) -> None:
-        async def one(file: str) -> None:
-            with read[file].places():
-                found, people = await ask(client, read[file].workflow)
-            answer(found, output, people, line=len(read) > 1)
-
-        await each_of(list(read), one)
+        await _each_file(client, read, one, output, line=prune)
+        await pruning.delete_all(client, gone, output)
 
     with_client(address, token, ca, work)
+
+
+async def _superfluous(client: AsyncClient, source: str, read: Mapping[str, WorkflowFile]) -> list[pb.Workflow]:
+    return await pruning.superfluous(client, source, {each.workflow.name for each in read.values()})
+
+
+async def _each_file(
+    client: AsyncClient, read: Mapping[str, WorkflowFile], ask: Ask, output: Output, *, line: bool
+) -> None:
+    """Asks for one file's workflow after the other, and tells what was answered. `line`: more will be told."""
+
+    async def one(file: str) -> None:
+        with read[file].places():
+            found, people = await ask(client, read[file].workflow)
+        answer(found, output, people, line=line or len(read) > 1)
+
+    await each_of(list(read), one)
 
 
 def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
@@ -93,41 +106,60 @@ def _applied(stored: pb.ApplyWorkflowResponse) -> Text:
 
 def plan(
     files: Files,
+    source: Source = None,
+    prune: PlanPrune = False,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
     """Show what `apply` would change, and what that means for runs and their callers. Nothing is stored."""
+    if prune and not source:
+        pruning.check_options(prune, source, yes=True)
+    read = read_workflows(files)
 
     async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
         planned = await client.check_workflow(workflow)
         newest, in_flight = await _before(client, planned)
-        return planned, lambda: _planned(newest, planned, in_flight)
+        return planned, lambda: _planned(newest, planned, in_flight, source or "")
 
-    _each_file(files, one, output, address, token, ca)
+    async def work(client: AsyncClient) -> None:
+        await _each_file(client, read, one, output, line=prune)
+        if prune and source:
+            await pruning.tell_all(client, await _superfluous(client, source, read), output)
+
+    with_client(address, token, ca, work)
 
 
 async def _before(client: AsyncClient, planned: pb.ApplyWorkflowResponse) -> tuple[pb.Workflow, int]:
     """Returns the newest version, empty when there is none, and how many runs of the workflow have not ended."""
     workflow = planned.workflow
-    if not planned.changed or workflow.version == 1:
+    try:
+        newest = await client.get_workflow(workflow.name)
+    except NotFound:
         return pb.Workflow(), 0
-    in_flight = await client.count_runs(f"{_IN_FLIGHT} && workflow == {json.dumps(workflow.name)}", BULK_ACTION_CANCEL)
-    return await client.get_workflow(workflow.name, workflow.version - 1), in_flight
+    return newest, await pruning.in_flight(client, workflow.name) if planned.changed else 0
 
 
-def _planned(newest: pb.Workflow, planned: pb.ApplyWorkflowResponse, in_flight: int) -> Group:
+def _planned(newest: pb.Workflow, planned: pb.ApplyWorkflowResponse, in_flight: int, source: str) -> Group:
     workflow = planned.workflow
+    said = list(_set_change(newest, source))
     if not planned.changed:
-        return Group(Text(f"{harmless(workflow.name)} stays as it is, version {workflow.version}"))
+        return Group(Text(f"{harmless(workflow.name)} stays as it is, version {workflow.version}"), *said)
     if not newest.name:
         count = f"{len(workflow.steps)} step{'' if len(workflow.steps) == 1 else 's'}"
-        return Group(Text(f"{harmless(workflow.name)} is new: version 1, {count}"))
-    lines = [Text(f"{harmless(workflow.name)} becomes version {workflow.version}")]
+        return Group(Text(f"{harmless(workflow.name)} is new: version {workflow.version}, {count}"), *said)
+    lines = [Text(f"{harmless(workflow.name)} becomes version {workflow.version}"), *said]
     lines += [Text(f"  {harmless(each)}") for each in consequences(newest, workflow, in_flight)]
     lines += [Text(harmless(line), _COLOURS.get(line[:1], "")) for line in difference(newest, workflow)]
     return Group(*lines)
+
+
+def _set_change(newest: pb.Workflow, source: str) -> Iterator[Text]:
+    if source and newest.source and source != newest.source:
+        yield Text(f"  leaves the set {harmless(newest.source)} for {harmless(source)}")
+    elif source and source != newest.source:
+        yield Text(f"  joins the set {harmless(source)}")
 
 
 def show(
@@ -156,6 +188,7 @@ def _page(workflow: pb.Workflow) -> Group:
         [
             ("workflow", workflow.name),
             ("version", workflow.version),
+            ("set", workflow.source),
             ("description", workflow.description),
             ("stored", when(workflow.create_time)),
             *((f"input {each.name}", each.default_json or "(required)") for each in workflow.inputs),
@@ -186,9 +219,23 @@ def list_workflows(
         return pb.ListWorkflowsResponse(workflows=found)
 
     page = with_client(address, token, ca, work)
-    rows = ((each.name, each.version, when(each.create_time), each.description) for each in page.workflows)
-    columns = ("NAME", "VERSION", "STORED", "DESCRIPTION")
+    rows = ((each.name, each.version, each.source, when(each.create_time), each.description) for each in page.workflows)
+    columns = ("NAME", "VERSION", "SET", "STORED", "DESCRIPTION")
     answer(page, output, lambda: table(columns, rows, empty="no workflows"))
+
+
+def delete(
+    names: Annotated[list[str], typer.Argument(callback=not_empty, help="Names of workflows.", show_default=False)],
+    address: Address = None,
+    token: Token = None,
+    ca: Ca = None,
+) -> None:
+    """Delete workflows: they start no more runs. Runs that they had, and their versions by number, stay."""
+
+    async def one(client: AsyncClient, name: str) -> str:
+        return f"deleted; its newest version was {await client.delete_workflow(name)}"
+
+    with_client(address, token, ca, lambda client: told_each(client, names, one))
 
 
 def schema() -> None:

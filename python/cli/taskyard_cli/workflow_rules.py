@@ -34,7 +34,7 @@ _AMOUNTS = {
     **dict.fromkeys(("gpu",), ("gpus", 1, "whole GPUs")),
 }
 """What people call resources: the key of the contract, how much of its unit theirs is, and its unit."""
-_GIVEN = {"version", "create_time"}
+_GIVEN = {"version", "create_time", "source"}
 
 
 @functools.cache
@@ -127,7 +127,8 @@ def _amount(key: object, value: object, known: list[str]) -> str:
 
 def _unknown(key: str, known: list[str]) -> str:
     if key in _GIVEN and "steps" in known:
-        return f"`{key}` is given by the scheduler; leave it out"
+        whose = "with `taskyard workflow apply --source`" if key == "source" else "by the scheduler"
+        return f"`{key}` is given {whose}; leave it out"
     meant = _CONTRACT_KEYS.get(key)
     if meant is None or meant.partition(":")[0] not in known:
         meant = next(iter(difflib.get_close_matches(key, known, 1, 0.6)), None)

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 _RENAMED = {"WorkflowStep.task_type": "type", "WorkflowStep.task_name": "task"}
 
-GIVEN = frozenset({"Workflow.version", "Workflow.create_time"})
-"""Fields that the scheduler gives; a file has none of them."""
+GIVEN = frozenset({"Workflow.version", "Workflow.create_time", "Workflow.source"})
+"""Fields that the scheduler gives, or the command line; a file has none of them."""
 
 REQUIRED = {"Workflow": ["name", "steps"], "WorkflowStep": ["id"], "WorkflowInput": ["name"]}
 """Keys without which a mapping of a file means nothing."""

@@ -21,7 +21,7 @@ from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_cli.exits import Exit
 from taskyard_cli.run_view import RunView
 from taskyard_cli.show import table
-from taskyard_cli.task_commands import _explanation
+from taskyard_cli.task_commands import explanation
 
 Golden = Callable[[str, str], None]
 Status = tasks_pb2.TaskStatus
@@ -238,7 +238,7 @@ def test_explain_says_everything_once(reasons: list[tuple[str, str]], lines: lis
         reasons=[tasks_pb2.WaitReason(code=code, message=message) for code, message in reasons],
     )
     console = Console(file=io.StringIO(), width=200)
-    console.print(_explanation(found))
+    console.print(explanation(found))
     assert isinstance(console.file, io.StringIO)
     assert [line.rstrip() for line in console.file.getvalue().splitlines()] == lines
 

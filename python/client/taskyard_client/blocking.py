@@ -262,6 +262,7 @@ class Client:
     apply_workflow = _call(AsyncClient.apply_workflow)
     check_workflow = _call(AsyncClient.check_workflow)
     get_workflow = _call(AsyncClient.get_workflow)
+    delete_workflow = _call(AsyncClient.delete_workflow)
     list_workflows = _each(AsyncClient.list_workflows)
     start_run = _run(AsyncClient.start_run)
     start_runs = _runs(AsyncClient.start_runs)

@@ -62,10 +62,18 @@ class FleetCalls:
         return (await self._session.caller.call(methods.FORGET_WORKER, request)).lost_tasks
 
     def queues(
-        self, *, filter: str = "", page_size: int = 100, limit: int | None = None
+        self, *, filter: str = "", page_size: int = 100, limit: int | None = None, explain: bool = False
     ) -> AsyncGenerator[pb.Queue, None]:
-        """Yields the queues in which something waits; the arguments are those of `workers`."""
-        request = pb.ListQueuesRequest(page_size=page_size_for(page_size, limit), filter=filter)
+        """Yields the queues in which something waits.
+
+        Args:
+            filter: Which ones, for example `task_type == "shell"`. Empty: all.
+            page_size: How many are asked for at once. Range: 1 to 1,000.
+            limit: Most in all. None: no limit.
+            explain: True: each says why its first task waits.
+        """
+        size = page_size_for(page_size, limit)
+        request = pb.ListQueuesRequest(page_size=size, filter=filter, explain=explain)
         return pages(self._session, methods.LIST_QUEUES, request, lambda page: page.queues, limit)
 
     async def cluster_status(self) -> pb.GetClusterStatusResponse:

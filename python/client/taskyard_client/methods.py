@@ -48,6 +48,9 @@ APPLY_WORKFLOW = Method(
     _WORKFLOW, "ApplyWorkflow", workflows.ApplyWorkflowRequest, workflows.ApplyWorkflowResponse, changes=True
 )
 GET_WORKFLOW = Method(_WORKFLOW, "GetWorkflow", workflows.GetWorkflowRequest, workflows.GetWorkflowResponse)
+DELETE_WORKFLOW = Method(
+    _WORKFLOW, "DeleteWorkflow", workflows.DeleteWorkflowRequest, workflows.DeleteWorkflowResponse, changes=True
+)
 LIST_WORKFLOWS = Method(_WORKFLOW, "ListWorkflows", workflows.ListWorkflowsRequest, workflows.ListWorkflowsResponse)
 START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse, changes=True)
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)

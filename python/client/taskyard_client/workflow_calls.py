@@ -41,13 +41,18 @@ class WorkflowCalls:
         """Fails everything that waits here."""
         self._starts.close()
 
-    async def apply_workflow(self, workflow: pb.Workflow) -> pb.ApplyWorkflowResponse:
+    async def apply_workflow(self, workflow: pb.Workflow, *, source: str = "") -> pb.ApplyWorkflowResponse:
         """Stores a workflow; a change makes a new version, the same content makes none.
+
+        Args:
+            workflow: The whole definition.
+            source: The set that it is put into. Empty: the one that it is in.
 
         Raises:
             InvalidInput: The definition breaks rules; the violations' fields are paths in it.
         """
-        request = pb.ApplyWorkflowRequest(request_id=self._session.request_ids.one(), workflow=workflow)
+        request_id = self._session.request_ids.one()
+        request = pb.ApplyWorkflowRequest(request_id=request_id, workflow=workflow, source=source)
         return await self._session.caller.call(methods.APPLY_WORKFLOW, request)
 
     async def check_workflow(self, workflow: pb.Workflow) -> pb.ApplyWorkflowResponse:
@@ -75,13 +80,26 @@ class WorkflowCalls:
         request = pb.GetWorkflowRequest(name=name, version=version)
         return (await self._session.caller.call(methods.GET_WORKFLOW, request)).workflow
 
+    async def delete_workflow(self, name: str) -> int:
+        """Deletes a workflow: it starts no more runs. The runs that it had stay as they are.
+
+        Returns:
+            Its newest version, by which `get_workflow` still reads it.
+
+        Raises:
+            NotFound: There is none of that name.
+            WrongState: Runs of it have not ended.
+        """
+        request = pb.DeleteWorkflowRequest(request_id=self._session.request_ids.one(), name=name)
+        return (await self._session.caller.call(methods.DELETE_WORKFLOW, request)).version
+
     def list_workflows(
         self, *, filter: str = "", page_size: int = 100, limit: int | None = None
     ) -> AsyncGenerator[pb.Workflow, None]:
         """Yields the newest version of each workflow, without steps, by name.
 
         Args:
-            filter: Which ones, for example `name == "nightly"`. Empty: all.
+            filter: Which ones, for example `name == "nightly"` or `source == "team-a"`. Empty: all.
             page_size: How many are asked for at once. Range: 1 to 1,000.
             limit: Most in all. None: no limit.
         """

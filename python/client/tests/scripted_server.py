@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
@@ -142,7 +144,7 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
 
     async def ListTasks(self, request: tasks_pb2.ListTasksRequest, context: Context) -> Any:
         start = int(request.page_token or 0)
-        found = list(self.model.tasks.values())[::-1]
+        found = [task for task in list(self.model.tasks.values())[::-1] if _has_status(task, request.filter)]
         more = start + request.page_size < len(found)
         return tasks_pb2.ListTasksResponse(
             tasks=found[start : start + request.page_size],
@@ -270,6 +272,12 @@ class Tasks(tasks_pb2_grpc.TaskServiceServicer):
         return tasks_pb2.TriggerTaskResponse(task_id=self._submit(0, task).task_id)
 
 
+def _has_status(task: tasks_pb2.TaskInstance, filter: str) -> bool:
+    """All of the filter language that this server knows: `status in [...]`, anywhere in the expression."""
+    asked = re.search(r"status in (\[[^]]*\])", filter)
+    return asked is None or TaskStatus.Name(task.status).removeprefix("TASK_STATUS_") in json.loads(asked[1])
+
+
 def _selected(
     lines: Iterable[tasks_pb2.StoredLogLine], selection: tasks_pb2.LogSelection
 ) -> list[tasks_pb2.StoredLogLine]:
@@ -300,12 +308,27 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         stored = workflows_pb2.Workflow()
         stored.MergeFrom(request.workflow)
         stored.version = known.version if known else 1
+        stored.source = request.source or (known.source if known else "")
         changed = known != stored
         if known and changed:
             stored.version += 1
         if not request.validate_only:
             self.model.workflows[name] = stored
         return workflows_pb2.ApplyWorkflowResponse(workflow=stored, changed=changed)
+
+    async def DeleteWorkflow(self, request: workflows_pb2.DeleteWorkflowRequest, context: Context) -> Any:
+        found = self.model.workflows.get(request.name)
+        live = [run for run in self.model.runs.values() if run.workflow == request.name and run.state not in RUN_ENDS]
+        if found is None:
+            await Fault(grpc.StatusCode.NOT_FOUND, f"there is no workflow {request.name}", "WORKFLOW_NOT_FOUND").show(
+                context
+            )
+            raise AssertionError
+        if live:
+            message = f"{len(live)} runs of {request.name} have not ended"
+            await Fault(grpc.StatusCode.FAILED_PRECONDITION, message, "IN_USE").show(context)
+        del self.model.workflows[request.name]
+        return workflows_pb2.DeleteWorkflowResponse(name=found.name, version=found.version)
 
     async def GetWorkflow(self, request: workflows_pb2.GetWorkflowRequest, context: Context) -> Any:
         if request.name not in self.model.workflows:
@@ -314,7 +337,9 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         return workflows_pb2.GetWorkflowResponse(workflow=self.model.workflows[request.name])
 
     async def ListWorkflows(self, request: workflows_pb2.ListWorkflowsRequest, context: Context) -> Any:
-        return workflows_pb2.ListWorkflowsResponse(workflows=self.model.workflows.values())
+        _, of_set, name = request.filter.partition("source == ")
+        found = [each for each in self.model.workflows.values() if not of_set or each.source == json.loads(name)]
+        return workflows_pb2.ListWorkflowsResponse(workflows=found)
 
     async def StartRuns(self, request: workflows_pb2.StartRunsRequest, context: Context) -> Any:
         response = workflows_pb2.StartRunsResponse()

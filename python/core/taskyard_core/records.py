@@ -283,6 +283,12 @@ PAUSE_COLUMNS: Final = ("tenant", "scope", "name", "reason", "paused_by", "creat
 WORKFLOW_COLUMNS: Final = ("tenant", "name", "version", "definition", "content_hash", "created_at")
 """One row per version, never changed. `definition` is the serialized `taskyard.v1.Workflow`."""
 
+WORKFLOW_HEAD_COLUMNS: Final = ("tenant", "name", "source", "deleted_version", "updated_at")
+"""What is said of a workflow over its versions; one row each, replaced, none where nothing was said.
+
+`source` is the set it belongs to, "" for none. Versions up to `deleted_version` are deleted: they start no runs.
+"""
+
 
 @dataclass(slots=True)
 class Changes:
@@ -313,6 +319,7 @@ class Changes:
     pause_upserts: list[Row] = field(default_factory=list)
     pause_deletes: list[tuple[str, int, str]] = field(default_factory=list)
     workflow_inserts: list[Row] = field(default_factory=list)
+    workflow_head_upserts: list[Row] = field(default_factory=list)
 
 
 def drop_key(rows: list[Row], key: Row) -> None:

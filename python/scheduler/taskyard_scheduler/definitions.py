@@ -29,16 +29,19 @@ class Definitions:
         self._store = store
         self._tasks: dict[str, dict[str, tasks_pb2.TaskDefinition]] = {}
         self._newest: dict[tuple[str, str], tuple[int, bytes]] = {}  # version and content hash
+        self._heads: dict[tuple[str, str], tuple[str, int]] = {}  # source and deleted version
         self._plans = plans
         self._variables: dict[str, dict[str, workflows_pb2.Variable]] = {}
         self.last_number = 0
 
     async def load(self) -> None:
-        """Reads all task definitions and variables, and the newest version of each workflow."""
+        """Reads all task definitions and variables, the newest version of each workflow, and which are deleted."""
         for row in await self._store.load_task_definitions():
             self.put_task(row[0], tasks_pb2.TaskDefinition.FromString(row[3]))
         for row in await self._store.load_workflows():
             self.take_workflow(row)
+        for row in await self._store.load_workflow_heads():
+            self.put_head(row)
         for tenant, _, variable, _ in await self._store.load_variables():
             self.put_variable(tenant, workflows_pb2.Variable.FromString(variable))
 
@@ -81,6 +84,24 @@ class Definitions:
     def newest(self, tenant: str, name: str) -> tuple[int, bytes]:
         """Returns version and content hash of the newest version; version 0 when there is none."""
         return self._newest.get((tenant, name), (0, b""))
+
+    def put_head(self, row: Row) -> None:
+        """Keeps what is said of a workflow over its versions: WORKFLOW_HEAD_COLUMNS."""
+        self._heads[row[0], row[1]] = (row[2], row[3])
+
+    def head(self, tenant: str, name: str) -> tuple[str, int]:
+        """Returns the set that a workflow belongs to ("": none) and up to which version it is deleted (0: none)."""
+        return self._heads.get((tenant, name), ("", 0))
+
+    def is_deleted(self, tenant: str, name: str) -> bool:
+        """Tells whether a workflow was deleted and not applied again."""
+        newest = self.newest(tenant, name)[0]
+        return 0 < newest <= self.head(tenant, name)[1]
+
+    def startable(self, tenant: str, name: str, version: int) -> WorkflowVersion | None:
+        """Returns a version that is in memory and not deleted; 0 for the newest."""
+        found = self.find(tenant, name, version)
+        return found if found is not None and found.version > self.head(tenant, name)[1] else None
 
     def find(self, tenant: str, name: str, version: int) -> WorkflowVersion | None:
         """Returns a version that is in memory; 0 for the newest."""

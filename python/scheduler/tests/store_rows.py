@@ -120,6 +120,11 @@ def workflow(name: str, version: int, **given: Any) -> Row:
     return _row(records.WORKFLOW_COLUMNS, defaults, given)
 
 
+def workflow_head(name: str, **given: Any) -> Row:
+    defaults = {"tenant": "default", "name": name, "source": "", "deleted_version": 0, "updated_at": NOW}
+    return _row(records.WORKFLOW_HEAD_COLUMNS, defaults, given)
+
+
 def column(row: Row, name: str) -> Any:
     """Returns one column of an instance's row."""
     return row[records.INSTANCE_COLUMNS.index(name)]

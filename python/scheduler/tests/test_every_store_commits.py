@@ -19,6 +19,7 @@ from store_rows import (
     task_definition,
     worker,
     workflow,
+    workflow_head,
 )
 
 from taskyard_core.records import TaskState
@@ -41,6 +42,7 @@ async def test_every_list_comes_back_as_it_was_written(store: Store) -> None:
             request_inserts=[request("r")],
             task_definition_upserts=[definition],
             workflow_inserts=[workflow("flow", 1)],
+            workflow_head_upserts=[workflow_head("flow", source="team")],
         ),
     )
     got = await store.get_instances("default", [column(standing, "id"), step, new_id()])
@@ -52,6 +54,7 @@ async def test_every_list_comes_back_as_it_was_written(store: Store) -> None:
     assert await store.get_request("default", "r") == request("r")
     assert await store.load_task_definitions() == [definition]
     assert await store.get_workflow("default", "flow", 1) == workflow("flow", 1)
+    assert await store.load_workflow_heads() == [workflow_head("flow", source="team")]
 
 
 async def test_an_update_keeps_what_does_not_change(store: Store) -> None:

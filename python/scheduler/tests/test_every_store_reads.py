@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from store_rows import NOW, changes, column, instance, new_id, run, task_definition, workflow
+from store_rows import NOW, changes, column, instance, new_id, run, task_definition, workflow, workflow_head
 
 from taskyard_core.records import Row
 from taskyard_scheduler.store.port import Condition, Found, Store, StoreError
@@ -157,6 +157,28 @@ async def test_workflows_show_their_newest_version(store: Store) -> None:
     assert await store.get_workflow("default", "a", 0) == rows[3]
     assert await store.get_workflow("default", "a", 2) == rows[2]
     assert await store.get_workflow("default", "a", 3) is None
+
+
+async def test_deleted_workflows_are_kept_and_not_listed(store: Store) -> None:
+    rows = [workflow("a", 1), workflow("a", 2), workflow("b", 1), workflow("c", 1), workflow("a", 1, tenant="t")]
+    deleted = workflow_head("a", deleted_version=2, source="team")
+    other = workflow_head("b", source="team")
+    await store.commit(1, changes(1, workflow_inserts=rows, workflow_head_upserts=[deleted, other]))
+    assert await store.load_workflow_heads() == [deleted, other]
+    assert await store.load_workflows() == [rows[1], rows[2], rows[3], rows[4]]
+    assert await store.get_workflow("default", "a", 0) == rows[1]
+    assert await store.list_workflows("default", [], "", 9) == [rows[2], rows[3]]
+    assert await store.list_workflows("t", [], "", 9) == [rows[4]]
+    in_team, in_none = Condition("source", "==", "team"), Condition("source", "==", "")
+    assert await store.list_workflows("default", [in_team], "", 9) == [rows[2]]
+    assert await store.list_workflows("default", [in_none], "", 9) == [rows[3]]
+    assert await store.list_workflows("default", [Condition("source", "in", ("team", "x"))], "b", 9) == []
+    again = workflow("a", 3)
+    await store.commit(1, changes(2, workflow_inserts=[again]))
+    assert await store.list_workflows("default", [in_team, Condition("version", ">", 2)], "", 9) == [again]
+    moved = workflow_head("a", deleted_version=2, source="other")
+    await store.commit(1, changes(3, workflow_head_upserts=[moved]))
+    assert await store.list_workflows("default", [in_team], "", 9) == [rows[2]]
 
 
 async def test_task_definitions_are_listed_by_name(store: Store) -> None:

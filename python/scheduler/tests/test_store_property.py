@@ -23,6 +23,7 @@ from store_rows import (
     task_definition,
     worker,
     workflow,
+    workflow_head,
 )
 
 from taskyard_core.records import Changes, Phase, Row
@@ -118,6 +119,12 @@ def one_commit() -> st.SearchStrategy[dict[str, list[Any]]]:
             "workflow_inserts": rows_of(
                 st.tuples(tenants, names, st.integers(1, 3)), lambda k, f: workflow(k[1], k[2], tenant=k[0])
             ),
+            "workflow_head_upserts": rows_of(
+                pairs,
+                lambda k, f: workflow_head(k[1], tenant=k[0], **f),
+                source=st.sampled_from(["", "x"]),
+                deleted_version=st.integers(0, 3),
+            ),
         },
     )
 
@@ -141,6 +148,7 @@ async def everything(store: Store) -> dict[str, Any]:
         "workers": await store.load_workers(),
         "definitions": await store.load_task_definitions(),
         "workflows": await store.load_workflows(),
+        "heads": await store.load_workflow_heads(),
         "request ids": sorted(await store.load_request_ids(NOW, 99) or []),
     }
     for tenant in TENANTS:
@@ -164,6 +172,8 @@ async def everything(store: Store) -> dict[str, Any]:
             await store.list_runs(tenant, [Condition("state", "in", (1, 2))], IDS[4], 99, newest_first=True),
             [await store.get_workflow(tenant, name, version) for name in NAMES for version in range(4)],
             await store.list_workflows(tenant, [Condition("version", ">", 1)], "", 99),
+            await store.list_workflows(tenant, [Condition("source", "==", "")], "", 99),
+            await store.list_workflows(tenant, [Condition("source", "!=", "")], "", 1),
             await store.list_task_definitions(tenant, [Condition("name", "!=", "a")], "B", 99),
         ]
     return answers

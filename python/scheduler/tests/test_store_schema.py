@@ -190,6 +190,7 @@ def test_every_table_has_the_columns_of_its_records() -> None:
         "variables": records.VARIABLE_COLUMNS,
         "pauses": records.PAUSE_COLUMNS,
         "workflows": records.WORKFLOW_COLUMNS,
+        "workflow_heads": records.WORKFLOW_HEAD_COLUMNS,
     }
     tables = {name: tuple(table.c.keys()) for name, table in METADATA.tables.items() if table is not CLUSTER}
     assert tables == expected

@@ -34,7 +34,7 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
     },
     "taskyard.v1.WorkflowService": {
         READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
-        OPERATE: "ApplyWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable"
+        OPERATE: "ApplyWorkflow DeleteWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable"
         " MarkStep PauseRun ResumeRun",
     },
     "taskyard.v1.FleetService": {

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskyard.v1 import pauses_pb2 as _pauses_pb2
 from taskyard.v1 import policies_pb2 as _policies_pb2
+from taskyard.v1 import tasks_pb2 as _tasks_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -290,6 +291,8 @@ class Queue(_message.Message):
     PAUSE_FIELD_NUMBER: _builtins.int
     WORKER_ID_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    HEAD_TASK_ID_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     task_type: _builtins.str
     """The task type."""
     selector: _builtins.str
@@ -304,6 +307,8 @@ class Queue(_message.Message):
     """Id of the one worker that may run its tasks; empty when others may."""
     held: _builtins.int
     """How many of `waiting` are held back with their workflow or run."""
+    head_task_id: _builtins.str
+    """Id of the one that comes first; empty while all that wait are in the database alone."""
     @_builtins.property
     def resources(self) -> _policies_pb2.Resources:
         """What each of its tasks asks for; absent when nothing."""
@@ -315,6 +320,10 @@ class Queue(_message.Message):
     @_builtins.property
     def pause(self) -> _pauses_pb2.Pause:
         """What holds all of it back; absent when nothing does."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_tasks_pb2.WaitReason]:
+        """Why that one waits, the most important reason first: what ExplainTask says of it. Only when the call says `explain`."""
 
     def __init__(
         self,
@@ -329,10 +338,12 @@ class Queue(_message.Message):
         pause: _pauses_pb2.Pause | None = ...,
         worker_id: _builtins.str = ...,
         held: _builtins.int = ...,
+        head_task_id: _builtins.str = ...,
+        reasons: _abc.Iterable[_tasks_pb2.WaitReason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "pause", b"pause", "resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_time", b"head_time", "held", b"held", "name", b"name", "pause", b"pause", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_task_id", b"head_task_id", "head_time", b"head_time", "held", b"held", "name", b"name", "pause", b"pause", "reasons", b"reasons", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -348,6 +359,7 @@ class ListQueuesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     ORDER_BY_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Default: 100. Range: 1 to 1,000."""
     page_token: _builtins.str
@@ -356,6 +368,8 @@ class ListQueuesRequest(_message.Message):
     """Which ones, for example `task_type == "shell"`. Empty: all."""
     order_by: _builtins.str
     """`task_type`. Empty: by task type."""
+    explain: _builtins.bool
+    """True: each queue of the page says why its first task waits. Default: false."""
     def __init__(
         self,
         *,
@@ -363,10 +377,11 @@ class ListQueuesRequest(_message.Message):
         page_token: _builtins.str = ...,
         filter: _builtins.str = ...,
         order_by: _builtins.str = ...,
+        explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

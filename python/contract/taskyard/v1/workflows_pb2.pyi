@@ -256,6 +256,7 @@ class Workflow(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     OUTPUT_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """1 to 200 characters. Unique in the tenant; compared bytewise."""
     version: _builtins.int
@@ -264,6 +265,10 @@ class Workflow(_message.Message):
     """For people. At most 10,000 characters."""
     output_json: _builtins.str
     """The run's output, JSON whose strings may be templates over all steps. Empty: none."""
+    source: _builtins.str
+    """The set that the workflow belongs to, of all its versions, as ApplyWorkflow was told last; given by the scheduler.
+    Empty: none.
+    """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkflowInput]:
         """What a run takes."""
@@ -286,10 +291,11 @@ class Workflow(_message.Message):
         steps: _abc.Iterable[Global___WorkflowStep] | None = ...,
         output_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "description", b"description", "inputs", b"inputs", "name", b"name", "output_json", b"output_json", "steps", b"steps", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "description", b"description", "inputs", b"inputs", "name", b"name", "output_json", b"output_json", "source", b"source", "steps", b"steps", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -304,11 +310,17 @@ class ApplyWorkflowRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WORKFLOW_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Makes a repeat harmless."""
     validate_only: _builtins.bool
     """True: nothing is stored. The answer is what storing it now would answer, with the version that it would become; its
     time is left out then.
+    """
+    source: _builtins.str
+    """Puts the workflow into a set, so that those of the set can be found, for example to delete those that nobody applies
+    any more: `source == "team-a"`. 1 to 200 characters. Empty: the set that it is in. It is no part of the content:
+    another set makes no new version.
     """
     @_builtins.property
     def workflow(self) -> Global___Workflow:
@@ -320,10 +332,11 @@ class ApplyWorkflowRequest(_message.Message):
         request_id: _builtins.str = ...,
         workflow: Global___Workflow | None = ...,
         validate_only: _builtins.bool = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "validate_only", b"validate_only", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "source", b"source", "validate_only", b"validate_only", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -468,6 +481,58 @@ class ListWorkflowsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListWorkflowsResponse: _TypeAlias = ListWorkflowsResponse  # noqa: Y015
+
+@_typing.final
+class DeleteWorkflowRequest(_message.Message):
+    """Names a workflow to be deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Makes a repeat harmless."""
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteWorkflowRequest: _TypeAlias = DeleteWorkflowRequest  # noqa: Y015
+
+@_typing.final
+class DeleteWorkflowResponse(_message.Message):
+    """The workflow is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Its newest version, by which it can still be read."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteWorkflowResponse: _TypeAlias = DeleteWorkflowResponse  # noqa: Y015
 
 @_typing.final
 class RunSubmission(_message.Message):

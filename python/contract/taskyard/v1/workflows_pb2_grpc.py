@@ -56,6 +56,11 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsResponse.FromString,
                 _registered_method=True)
+        self.DeleteWorkflow = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/DeleteWorkflow',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowResponse.FromString,
+                _registered_method=True)
         self.StartRuns = channel.unary_unary(
                 '/taskyard.v1.WorkflowService/StartRuns',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.StartRunsRequest.SerializeToString,
@@ -139,14 +144,16 @@ class WorkflowServiceServicer:
     """
 
     def ApplyWorkflow(self, request, context):
-        """Stores a workflow definition. A change makes a new version; the same content again makes none.
+        """Stores a workflow definition. A change makes a new version; the same content again makes none. One that was deleted
+        comes back as a new version, whatever its content.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetWorkflow(self, request, context):
-        """Reads a workflow definition.
+        """Reads a workflow definition. The versions of a deleted workflow can still be read by their numbers, as its runs
+        refer to them.
 
         NOT_FOUND: there is none of that name, or no such version.
         """
@@ -156,6 +163,17 @@ class WorkflowServiceServicer:
 
     def ListWorkflows(self, request, context):
         """Lists workflows, the newest version of each, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteWorkflow(self, request, context):
+        """Deletes a workflow: it is listed no more and starts no more runs. Its versions are kept for the runs that it had,
+        which can be read, and run again, as before. Applied again, it goes on with the next version.
+
+        NOT_FOUND: there is none of that name, or it is deleted. FAILED_PRECONDITION (IN_USE): runs of it have not ended;
+        `runs` in the metadata says how many: wait for them or cancel them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -305,6 +323,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.ListWorkflows,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsResponse.SerializeToString,
+            ),
+            'DeleteWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteWorkflow,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowResponse.SerializeToString,
             ),
             'StartRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.StartRuns,
@@ -465,6 +488,33 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/ListWorkflows',
             taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.ListWorkflowsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/DeleteWorkflow',
+            taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.DeleteWorkflowResponse.FromString,
             options,
             channel_credentials,
             insecure,

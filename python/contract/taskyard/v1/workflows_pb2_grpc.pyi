@@ -41,14 +41,24 @@ class WorkflowServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkflowServiceAsyncStub: ...
     ApplyWorkflow: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ApplyWorkflowRequest, _workflows_pb2.ApplyWorkflowResponse]
-    """Stores a workflow definition. A change makes a new version; the same content again makes none."""
+    """Stores a workflow definition. A change makes a new version; the same content again makes none. One that was deleted
+    comes back as a new version, whatever its content.
+    """
     GetWorkflow: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowRequest, _workflows_pb2.GetWorkflowResponse]
-    """Reads a workflow definition.
+    """Reads a workflow definition. The versions of a deleted workflow can still be read by their numbers, as its runs
+    refer to them.
 
     NOT_FOUND: there is none of that name, or no such version.
     """
     ListWorkflows: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListWorkflowsRequest, _workflows_pb2.ListWorkflowsResponse]
     """Lists workflows, the newest version of each, by name."""
+    DeleteWorkflow: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.DeleteWorkflowRequest, _workflows_pb2.DeleteWorkflowResponse]
+    """Deletes a workflow: it is listed no more and starts no more runs. Its versions are kept for the runs that it had,
+    which can be read, and run again, as before. Applied again, it goes on with the next version.
+
+    NOT_FOUND: there is none of that name, or it is deleted. FAILED_PRECONDITION (IN_USE): runs of it have not ended;
+    `runs` in the metadata says how many: wait for them or cancel them.
+    """
     StartRuns: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.StartRunsRequest, _workflows_pb2.StartRunsResponse]
     """Starts runs, each with its own outcome. Answered when every accepted one is committed.
 
@@ -132,14 +142,24 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ApplyWorkflow: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ApplyWorkflowRequest, _workflows_pb2.ApplyWorkflowResponse]  # type: ignore[assignment]
-    """Stores a workflow definition. A change makes a new version; the same content again makes none."""
+    """Stores a workflow definition. A change makes a new version; the same content again makes none. One that was deleted
+    comes back as a new version, whatever its content.
+    """
     GetWorkflow: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowRequest, _workflows_pb2.GetWorkflowResponse]  # type: ignore[assignment]
-    """Reads a workflow definition.
+    """Reads a workflow definition. The versions of a deleted workflow can still be read by their numbers, as its runs
+    refer to them.
 
     NOT_FOUND: there is none of that name, or no such version.
     """
     ListWorkflows: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListWorkflowsRequest, _workflows_pb2.ListWorkflowsResponse]  # type: ignore[assignment]
     """Lists workflows, the newest version of each, by name."""
+    DeleteWorkflow: _aio.UnaryUnaryMultiCallable[_workflows_pb2.DeleteWorkflowRequest, _workflows_pb2.DeleteWorkflowResponse]  # type: ignore[assignment]
+    """Deletes a workflow: it is listed no more and starts no more runs. Its versions are kept for the runs that it had,
+    which can be read, and run again, as before. Applied again, it goes on with the next version.
+
+    NOT_FOUND: there is none of that name, or it is deleted. FAILED_PRECONDITION (IN_USE): runs of it have not ended;
+    `runs` in the metadata says how many: wait for them or cancel them.
+    """
     StartRuns: _aio.UnaryUnaryMultiCallable[_workflows_pb2.StartRunsRequest, _workflows_pb2.StartRunsResponse]  # type: ignore[assignment]
     """Starts runs, each with its own outcome. Answered when every accepted one is committed.
 
@@ -226,7 +246,9 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.ApplyWorkflowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ApplyWorkflowResponse, _abc.Awaitable[_workflows_pb2.ApplyWorkflowResponse]]:
-        """Stores a workflow definition. A change makes a new version; the same content again makes none."""
+        """Stores a workflow definition. A change makes a new version; the same content again makes none. One that was deleted
+        comes back as a new version, whatever its content.
+        """
 
     @_abc_1.abstractmethod
     def GetWorkflow(
@@ -234,7 +256,8 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.GetWorkflowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.GetWorkflowResponse, _abc.Awaitable[_workflows_pb2.GetWorkflowResponse]]:
-        """Reads a workflow definition.
+        """Reads a workflow definition. The versions of a deleted workflow can still be read by their numbers, as its runs
+        refer to them.
 
         NOT_FOUND: there is none of that name, or no such version.
         """
@@ -246,6 +269,19 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ListWorkflowsResponse, _abc.Awaitable[_workflows_pb2.ListWorkflowsResponse]]:
         """Lists workflows, the newest version of each, by name."""
+
+    @_abc_1.abstractmethod
+    def DeleteWorkflow(
+        self,
+        request: _workflows_pb2.DeleteWorkflowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.DeleteWorkflowResponse, _abc.Awaitable[_workflows_pb2.DeleteWorkflowResponse]]:
+        """Deletes a workflow: it is listed no more and starts no more runs. Its versions are kept for the runs that it had,
+        which can be read, and run again, as before. Applied again, it goes on with the next version.
+
+        NOT_FOUND: there is none of that name, or it is deleted. FAILED_PRECONDITION (IN_USE): runs of it have not ended;
+        `runs` in the metadata says how many: wait for them or cancel them.
+        """
 
     @_abc_1.abstractmethod
     def StartRuns(

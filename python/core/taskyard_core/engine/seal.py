@@ -44,6 +44,7 @@ def writes(changes: Changes) -> bool:
         or changes.workflow_inserts
         or changes.pause_upserts
         or changes.pause_deletes
+        or changes.workflow_head_upserts
     )
 
 

@@ -18,9 +18,11 @@ def queue_message(queue: ReadyQueue, pauses: Pauses) -> pb.Queue:
     if pause is not None:
         message.pause.CopyFrom(pause_message(pause))
     put_resources(message.resources, policy)
-    head = _head_ms(queue)
+    head = queue.peek()
     if head is not None:
-        put_time(message.head_time, head)
+        message.head_task_id = head.id
+        if head.queued_at is not None:
+            put_time(message.head_time, head.queued_at)
     return message
 
 

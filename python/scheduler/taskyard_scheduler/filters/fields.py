@@ -78,6 +78,7 @@ WORKFLOW_FIELDS: Final[Fields] = {
     "name": FieldSpec("name"),
     "version": FieldSpec("version", "integer"),
     "create_time": FieldSpec("created_at", "time"),
+    "source": FieldSpec("source"),
 }
 DEFINITION_FIELDS: Final[Fields] = {
     "name": FieldSpec("name"),

@@ -30,7 +30,7 @@ from taskyard_scheduler.ingress.texts import (
     text_fault,
 )
 
-__all__ = ["compile_stored", "content_hash", "merge_definitions", "read_workflow"]
+__all__ = ["compile_stored", "content_hash", "merge_definitions", "read_source", "read_workflow"]
 
 STEPS_LIMIT: Final = 100_000
 INPUTS_LIMIT: Final = 1_000
@@ -67,6 +67,19 @@ def read_workflow(tenant: str, workflow: workflows_pb2.Workflow, definitions: De
     return _Reader(findings).read(tenant, merge_definitions(workflow, definitions))
 
 
+def read_source(request: workflows_pb2.ApplyWorkflowRequest) -> str:
+    """Returns the set that a workflow is to be put into, empty for where it is.
+
+    Raises:
+        InvalidInput: It is no name.
+    """
+    findings = Findings()
+    if request.source:
+        findings.add("source", name_fault(request.source))
+    findings.raise_any()
+    return request.source
+
+
 def compile_stored(tenant: str, workflow: workflows_pb2.Workflow) -> WorkflowVersion:
     """Compiles a workflow that `merge_definitions` made and that was stored.
 
@@ -80,11 +93,12 @@ def compile_stored(tenant: str, workflow: workflows_pb2.Workflow) -> WorkflowVer
 
 
 def content_hash(workflow: workflows_pb2.Workflow) -> bytes:
-    """Returns 16 bytes of everything but what the scheduler gives: version and time."""
+    """Returns 16 bytes of everything but what the scheduler gives: version, time and set."""
     bare = workflows_pb2.Workflow()
     bare.CopyFrom(workflow)
     bare.ClearField("version")
     bare.ClearField("create_time")
+    bare.ClearField("source")
     return blake2b(bare.SerializeToString(deterministic=True), digest_size=16).digest()
 
 

@@ -13,12 +13,14 @@ from taskyard.v1 import fleet_pb2_grpc, tasks_pb2, workflows_pb2
 from taskyard_core.engine import events
 from taskyard_core.pauses import Pause
 from taskyard_scheduler import __version__
+from taskyard_scheduler.egress.explain import wait_reasons
 from taskyard_scheduler.egress.pauses import pause_message, pause_values
 from taskyard_scheduler.egress.queues import queue_message, queue_values
 from taskyard_scheduler.egress.workers import worker_message, worker_values
 from taskyard_scheduler.filters import PAUSE_FIELDS, QUEUE_FIELDS, WORKER_FIELDS, matches, parse_filter
 from taskyard_scheduler.ingress.named import require_worker
 from taskyard_scheduler.ingress.pauses import read_scope
+from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.paging import read_name_page
 from taskyard_scheduler.services.pausing import pause, resume
@@ -95,17 +97,17 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
         tenant = current_identity().tenant
         page = read_name_page(request, "task_type", "queues")
         where = parse_filter(request.filter, QUEUE_FIELDS)
-        c = self._scheduler.leader().engine.cluster
-        queues = [queue for queue in c.queues.values() if queue.tenant == tenant and len(queue)]
-        queues.sort(key=lambda queue: queue.key)
-        found = []
-        names = []
-        for queue in queues:
-            if queue.key > page.after and (not where or matches(where, queue_values(queue))):
-                found.append(queue_message(queue, c.pauses))
-                names.append(queue.key)
-        token = page.next_token(len(found), names[page.size - 1] if len(found) > page.size else "")
-        return pb.ListQueuesResponse(queues=found[: page.size], next_page_token=token)
+        leader = self._scheduler.leader()
+        queues = [q for q in leader.engine.cluster.queues.values() if q.tenant == tenant and len(q)]
+        beyond = (queue for queue in sorted(queues, key=lambda each: each.key) if queue.key > page.after)
+        found = list(islice((q for q in beyond if not where or matches(where, queue_values(q))), page.size + 1))
+        shown = found[: page.size]
+        token = page.next_token(len(found), shown[-1].key if shown else "")
+        messages = [queue_message(queue, leader.engine.cluster.pauses) for queue in shown]
+        if request.explain:
+            for message in messages:
+                _explain(leader, message)
+        return pb.ListQueuesResponse(queues=messages, next_page_token=token)
 
     async def PauseWork(self, request: pb.PauseWorkRequest, context: Any) -> pb.PauseWorkResponse:
         scope = read_scope(request.scope, request.name)
@@ -160,3 +162,9 @@ class FleetService(fleet_pb2_grpc.FleetServiceServicer):
 def _place(pause: Pause) -> str:
     """Returns what pauses are listed by: text, as page tokens are."""
     return f"{int(pause.scope)} {pause.name}"
+
+
+def _explain(leader: Leader, queue: pb.Queue) -> None:
+    """Adds to a queue why its first task waits."""
+    reasons = leader.engine.explain(queue.head_task_id, leader.clock.now()) if queue.head_task_id else None
+    queue.reasons.extend(wait_reasons(reasons or []))

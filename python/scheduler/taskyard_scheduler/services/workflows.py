@@ -18,7 +18,7 @@ from taskyard_scheduler.filters import RUN_FIELDS, WORKFLOW_FIELDS, parse_filter
 from taskyard_scheduler.ingress.merging import merge_definitions
 from taskyard_scheduler.ingress.named import require_run, require_workflow
 from taskyard_scheduler.ingress.runs import read_runs
-from taskyard_scheduler.ingress.workflows import content_hash, read_workflow
+from taskyard_scheduler.ingress.workflows import content_hash, read_source, read_workflow
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.bulk_calls import BulkRunCalls
@@ -29,6 +29,7 @@ from taskyard_scheduler.services.paging import read_name_page, read_time_page
 from taskyard_scheduler.services.repeats import first_answer, kept_answer
 from taskyard_scheduler.services.run_hand_calls import RunHandCalls
 from taskyard_scheduler.services.variable_calls import VariableCalls
+from taskyard_scheduler.services.workflow_heads import WorkflowDeletion, no_workflow, put_head
 from taskyard_service.errors import NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -41,7 +42,9 @@ _WORKFLOW = RUN_COLUMNS.index("workflow")
 _VERSION = RUN_COLUMNS.index("version")
 
 
-class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_grpc.WorkflowServiceServicer):
+class WorkflowService(
+    VariableCalls, RunHandCalls, BulkRunCalls, WorkflowDeletion, workflows_pb2_grpc.WorkflowServiceServicer
+):
     """Calls of clients on workflows, runs and variables. The interceptors have checked token and role."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -59,39 +62,45 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
             plan = await asyncio.to_thread(read_workflow, tenant, request.workflow, definitions)
         else:
             plan = read_workflow(tenant, request.workflow, definitions)
+        source = read_source(request) or leader.definitions.head(tenant, request.workflow.name)[0]
         workflow = merge_definitions(request.workflow, definitions)
+        workflow.ClearField("source")
         digest = content_hash(workflow)
         version, known = leader.definitions.newest(tenant, workflow.name)
-        if known == digest and version:
-            return await _unchanged(leader, tenant, workflow.name, version)
+        deleted = leader.definitions.is_deleted(tenant, workflow.name)
+        if known == digest and version and not deleted:
+            return await _unchanged(leader, tenant, request, version, source)
         workflow.version = version + 1  # nothing is awaited until it is taken: two calls must not make the same one
         if request.validate_only:
             workflow.ClearField("create_time")
+            workflow.source = source
             return pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         workflow.create_time.FromMilliseconds(leader.clock.now())
-        answer = pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         row = (
             tenant, workflow.name, workflow.version, workflow.SerializeToString(), digest, leader.clock.now(),
         )  # fmt: skip
         leader.definitions.take_workflow(row, replace(plan, version=workflow.version))
         leader.engine.cluster.batch.changes.workflow_inserts.append(row)
+        _put_source(leader, tenant, workflow.name, source)
+        workflow.source = source
+        answer = pb.ApplyWorkflowResponse(workflow=workflow, changed=True)
         return await kept_answer(leader, tenant, request.request_id, request, answer)
 
     async def GetWorkflow(self, request: pb.GetWorkflowRequest, context: Any) -> pb.GetWorkflowResponse:
         require_workflow(request.name)
         leader = self._scheduler.leader()
-        row = await leader.store.get_workflow(current_identity().tenant, request.name, request.version)
-        if row is None:
-            what = f"version {request.version} of workflow" if request.version else "workflow"
-            raise NotFound("WORKFLOW_NOT_FOUND", f"there is no {what} {request.name[:200]!r}")
-        return pb.GetWorkflowResponse(workflow=pb.Workflow.FromString(row[3]))
+        tenant = current_identity().tenant
+        row = await leader.store.get_workflow(tenant, request.name, request.version)
+        if row is None or (not request.version and leader.definitions.is_deleted(tenant, request.name)):
+            raise no_workflow(request.name, request.version)
+        return pb.GetWorkflowResponse(workflow=_stored(leader, row))
 
     async def ListWorkflows(self, request: pb.ListWorkflowsRequest, context: Any) -> pb.ListWorkflowsResponse:
         leader = self._scheduler.leader()
         page = read_name_page(request, "name", "workflows")
         where = parse_filter(request.filter, WORKFLOW_FIELDS)
         rows = await leader.store.list_workflows(current_identity().tenant, where, page.after, page.size + 1)
-        found = [pb.Workflow.FromString(row[3]) for row in rows[: page.size]]
+        found = [_stored(leader, row) for row in rows[: page.size]]
         for workflow in found:
             del workflow.steps[:]
         token = page.next_token(len(rows), found[-1].name if found else "")
@@ -105,7 +114,7 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
             if run.version:
                 await leader.definitions.fetch(tenant, run.workflow, run.version)
         variables = leader.definitions.variables(tenant)
-        runs = read_runs(request, lambda name, version: leader.definitions.find(tenant, name, version), variables)
+        runs = read_runs(request, lambda name, version: leader.definitions.startable(tenant, name, version), variables)
         if request.validate_only:
             return check_runs(leader, tenant, request, runs)
         leader.admit(len(runs))
@@ -156,8 +165,14 @@ class WorkflowService(VariableCalls, RunHandCalls, BulkRunCalls, workflows_pb2_g
             leader.watches.close(watch)
 
 
-async def _unchanged(leader: Leader, tenant: str, name: str, version: int) -> pb.ApplyWorkflowResponse:
-    """Answers with a version that is known; one that another call has just made is committed first."""
+async def _unchanged(
+    leader: Leader, tenant: str, request: pb.ApplyWorkflowRequest, version: int, source: str
+) -> pb.ApplyWorkflowResponse:
+    """Answers with a version that is known; one that another call has just made is committed first, as is its set."""
+    name = request.workflow.name
+    put = not request.validate_only and _put_source(leader, tenant, name, source)
+    if put:
+        await leader.committed()
     row = await leader.store.get_workflow(tenant, name, version)
     if row is None:
         await leader.committed()
@@ -166,7 +181,24 @@ async def _unchanged(leader: Leader, tenant: str, name: str, version: int) -> pb
         raise NotFound(
             "WORKFLOW_NOT_FOUND", f"version {version} of workflow {name[:200]!r} could not be stored: try again"
         )
-    return pb.ApplyWorkflowResponse(workflow=pb.Workflow.FromString(row[3]), changed=False)
+    workflow = pb.Workflow.FromString(row[3])
+    workflow.source = source
+    return pb.ApplyWorkflowResponse(workflow=workflow, changed=False)
+
+
+def _stored(leader: Leader, row: Row) -> pb.Workflow:
+    """Returns a version as clients see it."""
+    workflow = pb.Workflow.FromString(row[3])
+    workflow.source, _ = leader.definitions.head(row[0], row[1])
+    return workflow
+
+
+def _put_source(leader: Leader, tenant: str, name: str, source: str) -> bool:
+    """Puts a workflow into a set, unless it is in it; tells whether there is something to commit."""
+    present, deleted_version = leader.definitions.head(tenant, name)
+    if source != present:
+        put_head(leader, tenant, name, source, deleted_version)
+    return source != present
 
 
 def _run(leader: Leader, row: Row) -> pb.Run:

@@ -195,6 +195,11 @@ class MemoryStore(Store):
             return [row_of(record, records.WORKFLOW_COLUMNS) for record in self._newest_workflows()]
 
     @override
+    async def load_workflow_heads(self) -> list[Row]:
+        async with self._operation("load_workflow_heads"):
+            return self._all("workflow_heads", records.WORKFLOW_HEAD_COLUMNS)
+
+    @override
     async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
         async with self._operation("load_request_ids"):
             found = [
@@ -321,8 +326,15 @@ class MemoryStore(Store):
     async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         async with self._operation("list_workflows"):
             owned = [r for r in self._newest_workflows() if r["tenant"] == tenant and r["name"] > after]
-            found = _where("workflows", owned, where)
-        return [row_of(record, records.WORKFLOW_COLUMNS) for record in found[:limit]]
+            found = _where("workflows", owned, [each for each in where if each.field != "source"])
+            headed = [self._head(record) | record for record in found]
+            kept = [record for record in headed if record["version"] > record["deleted_version"]]
+            kept = _where("workflow_heads", kept, [each for each in where if each.field == "source"])
+        return [row_of(record, records.WORKFLOW_COLUMNS) for record in kept[:limit]]
+
+    def _head(self, workflow: Record) -> Record:
+        heads = self._database.tables["workflow_heads"].rows
+        return heads.get((workflow["tenant"], workflow["name"]), {"source": "", "deleted_version": 0})
 
     @override
     async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:

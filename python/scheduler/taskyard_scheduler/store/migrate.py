@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from taskyard_scheduler.store.tables import CLUSTER, METADATA
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 """The newest revision. A test holds it together with the migrations."""
 
 VERSIONS: Final = sa.Table(

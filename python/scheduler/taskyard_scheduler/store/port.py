@@ -225,7 +225,11 @@ class Store(Protocol):
         ...
 
     async def load_workflows(self) -> list[Row]:
-        """The newest version of each workflow: WORKFLOW_COLUMNS."""
+        """The newest version of each workflow, deleted ones too: WORKFLOW_COLUMNS."""
+        ...
+
+    async def load_workflow_heads(self) -> list[Row]:
+        """WORKFLOW_HEAD_COLUMNS of all tenants."""
         ...
 
     async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
@@ -281,11 +285,14 @@ class Store(Protocol):
         ...
 
     async def get_workflow(self, tenant: str, name: str, version: int) -> Row | None:
-        """WORKFLOW_COLUMNS of one version; 0 for the newest."""
+        """WORKFLOW_COLUMNS of one version, deleted or not; 0 for the newest."""
         ...
 
     async def list_workflows(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
-        """WORKFLOW_COLUMNS, the newest version of each, by name, after the given one."""
+        """WORKFLOW_COLUMNS, the newest version of each that is not deleted, by name, after the given one.
+
+        `where` may ask for the head's `source` too, which is "" where there is no head.
+        """
         ...
 
     async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:

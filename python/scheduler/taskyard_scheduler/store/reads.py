@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from taskyard_core.pauses import HeldRuns
-from taskyard_core.records import INSTANCE_COLUMNS, Row
+from taskyard_core.records import INSTANCE_COLUMNS, PHASES, Phase, Row
 from taskyard_scheduler.store.port import Condition, Found, StoreError
 from taskyard_scheduler.store.tables import (
     ATTEMPTS,
@@ -29,6 +29,7 @@ from taskyard_scheduler.store.tables import (
     TASK_DEFINITIONS,
     VARIABLES,
     WORKERS,
+    WORKFLOW_HEADS,
     WORKFLOWS,
 )  # fmt: skip
 
@@ -152,6 +153,11 @@ def load_task_definitions(connection: Connection) -> list[Row]:
 def load_workflows(connection: Connection) -> list[Row]:
     """The newest version of each workflow."""
     return rows(connection, _newest_workflows().order_by(WORKFLOWS.c.tenant, WORKFLOWS.c.name))
+
+
+def load_workflow_heads(connection: Connection) -> list[Row]:
+    """What is said of workflows over their versions."""
+    return rows(connection, sa.select(WORKFLOW_HEADS).order_by(*WORKFLOW_HEADS.primary_key.columns))
 
 
 def _newest_workflows() -> sa.Select[Any]:
@@ -283,9 +289,25 @@ def list_records(
     id = table.c.id
     columns = _INSTANCE if kind == "instance" else tuple(RUNS.c)
     query = sa.select(*columns).where(table.c.tenant == tenant, *_clauses(table, where))
+    if kind == "instance" and _all_in_flight(where):  # few, and an index has them; the key would be walked to its end
+        query = query.where(PENDING_OR_IN_FLIGHT, INSTANCES.c.phase == int(Phase.IN_FLIGHT))
+        query = query.with_hint(INSTANCES, "FORCE INDEX (instances_ready)", "mysql")
     if after is not None:
         query = query.where(id < after if newest_first else id > after)
     return rows(connection, query.order_by(id.desc() if newest_first else id).limit(limit))
+
+
+def _all_in_flight(where: Sequence[Condition]) -> bool:
+    """Tells whether conditions ask for nothing but what workers hold."""
+    return any(
+        condition.field == "state"
+        and condition.op in ("==", "in")
+        and all(
+            PHASES[int(state)] == Phase.IN_FLIGHT
+            for state in (condition.value if isinstance(condition.value, tuple) else (condition.value,))
+        )
+        for condition in where
+    )
 
 
 def get_workflow(connection: Connection, tenant: str, name: str, version: int) -> Row | None:
@@ -307,10 +329,18 @@ def count_records(connection: Connection, kind: Kind, tenant: str, where: Sequen
 def list_workflows(
     connection: Connection, tenant: str, where: Sequence[Condition], after: str, limit: int
 ) -> list[Row]:
-    """Newest versions, by name."""
-    c = WORKFLOWS.c
-    query = _newest_workflows().where(c.tenant == tenant, c.name > after, *_clauses(WORKFLOWS, where))
-    return rows(connection, query.order_by(c.name).limit(limit))
+    """Newest versions, by name, of what is not deleted."""
+    c, head = WORKFLOWS.c, WORKFLOW_HEADS.c
+    source: Any = sa.func.coalesce(head.source, "")
+    about_source = [each for each in where if each.field == "source"]
+    about_versions = [each for each in where if each.field != "source"]
+    query = _newest_workflows().where(c.tenant == tenant, c.name > after, *_clauses(WORKFLOWS, about_versions))
+    query = query.where(
+        c.version > sa.func.coalesce(head.deleted_version, 0),
+        *(_OPERATORS[each.op](source, each.value) for each in about_source),
+    )
+    of_head = WORKFLOWS.outerjoin(WORKFLOW_HEADS, (head.tenant == c.tenant) & (head.name == c.name))
+    return rows(connection, query.select_from(of_head).order_by(c.name).limit(limit))
 
 
 def list_task_definitions(

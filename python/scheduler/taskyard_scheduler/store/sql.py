@@ -267,6 +267,10 @@ class SqlStore(Store):
         return await self._read(reads.load_workflows)
 
     @override
+    async def load_workflow_heads(self) -> list[Row]:
+        return await self._read(reads.load_workflow_heads)
+
+    @override
     async def load_request_ids(self, since_ms: int, limit: int) -> list[tuple[str, str, str, bytes]] | None:
         return await self._read(reads.load_request_ids, since_ms, limit)
 

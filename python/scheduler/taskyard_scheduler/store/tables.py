@@ -48,6 +48,7 @@ _TYPES: Final[dict[str, sa.types.TypeEngine[Any]]] = {
     "last_seen_at": _BIG, "method": _NAME, "response": _BYTES, "name": _NAME, "definition": _BYTES,
     "updated_at": _BIG, "content_hash": _HASH, "expire_at": _BIG, "tags": _TEXT, "start_at": _BIG,
     "variables_json": _LARGE, "variable": _BYTES, "scope": _COUNT, "reason": _TEXT, "paused_by": _NAME,
+    "source": _NAME, "deleted_version": _BIG,
 }  # fmt: skip
 """The type of a column is that of its name, in every table."""
 
@@ -89,6 +90,7 @@ TASK_DEFINITIONS: Final = _table("task_definitions", records.TASK_DEFINITION_COL
 VARIABLES: Final = _table("variables", records.VARIABLE_COLUMNS, ("tenant", "name"))
 PAUSES: Final = _table("pauses", records.PAUSE_COLUMNS, ("tenant", "scope", "name"))
 WORKFLOWS: Final = _table("workflows", records.WORKFLOW_COLUMNS, ("tenant", "name", "version"))
+WORKFLOW_HEADS: Final = _table("workflow_heads", records.WORKFLOW_HEAD_COLUMNS, ("tenant", "name"))
 
 CLUSTER: Final = sa.Table(
     "cluster",

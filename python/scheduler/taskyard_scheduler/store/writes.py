@@ -68,6 +68,7 @@ STEPS: Final = (
     Step("task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME),
     Step("variable_upserts", "upsert", tables.VARIABLES, records.VARIABLE_COLUMNS, _NAME),
     Step("pause_upserts", "upsert", tables.PAUSES, records.PAUSE_COLUMNS, _PAUSE),
+    Step("workflow_head_upserts", "upsert", tables.WORKFLOW_HEADS, records.WORKFLOW_HEAD_COLUMNS, _NAME),
     Step("instance_updates", "update", tables.INSTANCES, records.INSTANCE_UPDATE, _ID),
     Step("instance_rewrites", "update", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
     Step("run_updates", "update", tables.RUNS, records.RUN_UPDATE, _ID),

@@ -1,0 +1,81 @@
+"""Follows the logs of one task."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, RichLog, Static
+
+from taskyard.v1.tasks_pb2 import StoredLogLine
+from taskyard_cli.show import harmless
+from taskyard_client import AsyncClient, DeadlineExceeded, TaskyardError, Unavailable
+
+KEPT = 10_000
+"""Most lines that can be scrolled back to."""
+AGAIN_S = 2.0
+"""Between one try to reach the scheduler again and the next."""
+
+
+class LogScreen(Screen[None]):
+    """Shows what a task wrote, all attempts, and new lines as they come.
+
+    Args:
+        client: What it asks.
+        task_id: Which task.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,l", "dismiss", "back")]
+
+    def __init__(self, client: AsyncClient, task_id: str) -> None:
+        super().__init__()
+        self._client = client
+        self._task_id = task_id
+        self._last = (0, -1)  # attempt and line
+
+    def compose(self) -> ComposeResult:
+        """Puts the screen together."""
+        yield Static(f"logs of {self._task_id}", markup=False, classes="head")
+        yield RichLog(max_lines=KEPT, wrap=True)
+        yield Static("", markup=False, id="state")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begins to follow."""
+        self.query_one(RichLog).focus()
+        self._follow()
+
+    @work
+    async def _follow(self) -> None:
+        while True:
+            try:
+                self._say("follows; esc goes back")
+                async for line in self._client.logs(self._task_id, follow=True):
+                    self._write(line)
+                self._say("that is all: the task has ended")
+                return
+            except (Unavailable, DeadlineExceeded) as error:
+                self._say(f"no connection, trying again: {error.message}")
+                await asyncio.sleep(AGAIN_S)
+            except TaskyardError as error:
+                self._say(error.message)
+                return
+
+    def _write(self, line: StoredLogLine) -> None:
+        position = (line.attempt, line.line)
+        if position <= self._last:
+            return  # seen before the connection was lost
+        log = self.query_one(RichLog)
+        if line.attempt != self._last[0] and (self._last[0] or line.attempt > 1):
+            log.write(Text(f"--- attempt {line.attempt} ---", style="dim"))
+        self._last = position
+        level = f"{line.content.level} " if line.content.level else ""
+        log.write(Text(harmless(f"{level}{line.content.text}")))
+
+    def _say(self, text: str) -> None:
+        self.query_one("#state", Static).update(harmless(text))

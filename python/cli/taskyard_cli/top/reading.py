@@ -1,0 +1,110 @@
+"""Reads what the screen shows: one snapshot at a time, over one connection, and never more than is cheap.
+
+Nothing is computed here (`figures`) and nothing is worded (`rows`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from taskyard.v1.fleet_pb2 import GetClusterStatusResponse, Queue, Worker
+from taskyard.v1.tasks_pb2 import TaskInstance
+from taskyard_cli.top.failures import Failures
+from taskyard_client import AsyncClient
+
+IN_FLIGHT = 'status in ["RUNNING", "ASSIGNED", "CANCELLING"]'
+"""What workers hold: an index of the scheduler's has exactly these."""
+MOST = 100
+"""Most rows of one kind in a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a scheduler said at one time.
+
+    Attributes:
+        at: Seconds of a clock that never steps back: what two snapshots are apart.
+        time: By this machine's clock; ages are measured from it.
+        status: The cluster's.
+        queues: Those in which something waits, each with the reasons of its first task.
+        workers: Those that do not take tasks first, where there are more than fit.
+        running: What workers hold, the oldest first.
+        failed: The latest failures, the latest first.
+        failed_since: How far back they were looked for; None for as far as there are tasks.
+    """
+
+    at: float
+    time: datetime
+    status: GetClusterStatusResponse
+    queues: list[Queue]
+    workers: list[Worker]
+    running: list[TaskInstance]
+    failed: list[TaskInstance]
+    failed_since: datetime | None
+
+
+class Reader:
+    """Reads snapshots.
+
+    Args:
+        client: What it asks; its one connection is the only one.
+        clock: Tells seconds, never steps back.
+        now: Tells the time.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.client = client
+        self._clock = clock
+        self._now = now
+        self._failures = Failures(client, clock)
+
+    async def read(self, filter: str = "", rows: int = MOST) -> Snapshot:
+        """Reads a snapshot.
+
+        Args:
+            filter: Which tasks, in the filter language; empty for all.
+            rows: Most rows of a kind that anybody will look at.
+
+        Raises:
+            InvalidInput: The filter is wrong.
+            TaskyardError: The scheduler cannot be reached, or refuses the token.
+        """
+        asked, now = self._clock(), self._now()
+        status = await self.client.cluster_status()
+        at = self._clock()
+        rows = min(rows, MOST)
+        queues, workers, running = await asyncio.gather(
+            self._queues(), self._workers(status.workers_known, rows), self._running(filter, rows)
+        )
+        failed, since = await self._failures.read(status, filter, now, round_trip=at - asked)
+        return Snapshot(at, now, status, queues, workers, running, failed, since)
+
+    async def _queues(self) -> list[Queue]:
+        return [queue async for queue in self.client.queues(limit=MOST, explain=True)]
+
+    async def _workers(self, known: int, rows: int) -> list[Worker]:
+        if known <= MOST:
+            return [worker async for worker in self.client.workers(limit=MOST)]
+        ill = [worker async for worker in self.client.workers(filter='state != "HEALTHY"', limit=rows)]
+        left = rows - len(ill)
+        well = self.client.workers(filter='state == "HEALTHY"', limit=left) if left else None
+        return ill + ([worker async for worker in well] if well else [])
+
+    async def _running(self, filter: str, rows: int) -> list[TaskInstance]:
+        tasks = self.client.list_tasks(filter=narrowed(IN_FLIGHT, filter), order_by="create_time", limit=rows)
+        return [task async for task in tasks]
+
+
+def narrowed(ours: str, filter: str) -> str:
+    """Returns a filter that asks for both."""
+    return f"{ours} && ({filter})" if filter else ours

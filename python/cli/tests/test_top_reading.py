@@ -1,0 +1,129 @@
+"""What `taskyard top` asks a scheduler for, and how it asks no more than is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from scripted_server import ScriptedServer
+from top_snapshots import NOW, ago, queue, status, task, worker
+
+from taskyard_cli.top.failures import QUICK_S, REST, SHOWN, SLOW_S, SPANS, Failures
+from taskyard_cli.top.reading import MOST, Reader
+from taskyard_client import AsyncClient
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedServer]:
+    async with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: ScriptedServer) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(server.address, "t") as made:
+        yield made
+
+
+class Clock:
+    """A clock that goes on by `step` whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.step = 0.0
+
+    def __call__(self) -> float:
+        self.time += self.step
+        return self.time
+
+
+async def test_a_snapshot_has_everything_and_asks_for_what_fits(server: ScriptedServer, client: AsyncClient) -> None:
+    model = server.model
+    model.status.MergeFrom(status(FAILED=1))
+    model.queues.append(queue("gpu", "NO_WORKER_FOR_TYPE"))
+    model.workers.append(worker("w"))
+    model.tasks = {each.task_id: each for each in (task("a"), task("b", "FAILED"), task("c", "SUCCESS"))}
+    found = await Reader(client).read('task_type == "shell"', rows=30)
+    assert [each.task_type for each in found.queues] == ["gpu"]
+    assert [each.worker_id for each in found.workers] == ["w"]
+    assert [each.task_id for each in found.running] == ["a"]
+    assert [each.task_id for each in found.failed] == ["b"]
+    assert server.wire.named("ListQueues")[0].explain
+    running, failed = server.wire.named("ListTasks")
+    assert running.filter == 'status in ["RUNNING", "ASSIGNED", "CANCELLING"] && (task_type == "shell")'
+    assert (running.page_size, running.order_by) == (30, "create_time")
+    assert failed.filter.startswith('status in ["FAILED", "TIMEOUT"] && create_time >= timestamp("')
+    assert failed.filter.endswith('Z") && (task_type == "shell")')
+
+
+async def test_of_many_workers_those_that_take_nothing_are_asked_for_first(
+    server: ScriptedServer, client: AsyncClient
+) -> None:
+    server.model.workers += [worker(f"w{number}") for number in range(5)]
+    server.model.status.workers_known = MOST + 1
+    await Reader(client).read(rows=20)
+    ill, well = server.wire.named("ListWorkers")
+    assert (ill.filter, ill.page_size) == ('state != "HEALTHY"', 20)
+    assert (well.filter, well.page_size) == ('state == "HEALTHY"', 15)
+
+
+async def test_failures_are_looked_for_only_when_there_are_new_ones(
+    server: ScriptedServer, client: AsyncClient
+) -> None:
+    clock = Clock()
+    server.model.tasks["old"] = task("old", "FAILED", end_time=ago(hours=1))
+    failures = Failures(client, clock)
+
+    async def looks(filter: str = "", **ended: int) -> int:
+        before = len(server.wire.named("ListTasks"))
+        found, _ = await failures.read(status(**ended), filter, NOW, round_trip=0.0)
+        assert [each.task_id for each in found] == ["old"]
+        return len(server.wire.named("ListTasks")) - before
+
+    for _ in SPANS:  # each look was quick and found few, so the next goes further back, to the end
+        assert await looks(FAILED=1) == 1
+    assert await looks(FAILED=1) == 0
+    assert await looks(FAILED=1, SUCCESS=9) == 0
+    assert await looks(FAILED=2) == 1
+    assert await looks(FAILED=2, TIMEOUT=1) == 1
+    assert await looks('task_type == "x"', FAILED=2, TIMEOUT=1) == 1
+
+
+async def test_a_look_that_was_slow_is_followed_by_a_rest_and_a_shorter_one(
+    server: ScriptedServer, client: AsyncClient
+) -> None:
+    clock = Clock()
+    failures = Failures(client, clock)
+    for _ in range(2):
+        await failures.read(status(FAILED=1), "", NOW, round_trip=0.0)
+    clock.step = SLOW_S * 2  # from now on each look takes long
+    _, since = await failures.read(status(FAILED=2), "", NOW, round_trip=0.0)
+    assert since == NOW - (SPANS[2] or timedelta())
+    clock.step = 0.0
+    clock.time += REST * SLOW_S  # less than it has to rest
+    before = len(server.wire.named("ListTasks"))
+    await failures.read(status(FAILED=3), "", NOW, round_trip=0.0)
+    assert len(server.wire.named("ListTasks")) == before
+    clock.time += 2 * REST * SLOW_S
+    _, since = await failures.read(status(FAILED=3), "", NOW, round_trip=0.0)
+    assert since == NOW - (SPANS[1] or timedelta())
+
+
+async def test_the_way_to_a_far_scheduler_is_no_cost_of_its(server: ScriptedServer, client: AsyncClient) -> None:
+    clock = Clock()
+    clock.step = 0.1
+    failures = Failures(client, clock)
+    await failures.read(status(FAILED=1), "", NOW, round_trip=0.1)
+    _, since = await failures.read(status(FAILED=1), "", NOW, round_trip=0.1)
+    assert since == NOW - (SPANS[1] or timedelta()), "it was quick beyond the round trip, so it went further back"
+    assert clock.step > QUICK_S
+
+
+async def test_no_more_failures_are_asked_for_than_are_shown(server: ScriptedServer, client: AsyncClient) -> None:
+    server.model.tasks.update({f"t{n}": task(f"t{n}", "FAILED", end_time=ago(minutes=n)) for n in range(SHOWN + 5)})
+    failures = Failures(client, Clock())
+    found, _ = await failures.read(status(FAILED=30), "", NOW, round_trip=0.0)
+    assert len(found) == SHOWN
+    ends = [each.end_time.ToNanoseconds() for each in found]
+    assert ends == sorted(ends, reverse=True)
