@@ -43,6 +43,12 @@ def test_queues_of_one_type_have_names_of_their_own() -> None:
     assert [row.key for row in rows.queue_rows([first, second], NOW)] == ["t gpu 1 GPU", "t deadlines"]
 
 
+def test_what_somebody_holds_back_is_marked() -> None:
+    paused, partly, free = queue("a", "PAUSED"), queue("b", "WORKERS_BUSY", held=2), queue("c", "WORKERS_BUSY")
+    paused.pause.reason = "maintenance"
+    assert column(rows.queue_rows([paused, partly, free], NOW), rows.QUEUES, "") == ["~", "~", ""]
+
+
 def test_workers_that_take_nothing_come_first_then_the_fullest() -> None:
     listed = rows.worker_rows(
         [

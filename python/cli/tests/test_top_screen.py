@@ -162,6 +162,24 @@ async def test_logs_are_followed_and_cannot_drive_the_terminal(server: ScriptedS
         await on.until(lambda: on.app.screen is on.main)
 
 
+async def test_text_that_comes_in_pieces_is_joined_as_it_comes(server: ScriptedServer) -> None:
+    server.model.logs["task-run"] = [
+        tasks_pb2.StoredLogLine(
+            attempt=1, line=number, content=tasks_pb2.LogLine(text=text, stream=stream, partial=partial)
+        )
+        for number, (stream, text, partial) in enumerate(
+            [("output", "once ", True), ("output", "upon", False), ("output", "a", True), ("log", "note", False),
+             ("log", "", False), ("output", "time", True)]
+        )
+    ]  # fmt: skip
+    async with shown(server) as on:
+        await on.pilot.press("l")
+        await on.until(lambda: isinstance(on.app.screen, LogScreen) and "has ended" in on.text("state"))
+        lines = [strip.text.strip() for strip in on.app.screen.query_one(RichLog).lines]
+        assert lines == ["once upon", "a", "note", "", "time"]
+        assert on.text("open") == ""
+
+
 async def test_a_key_explains(server: ScriptedServer) -> None:
     async with shown(server) as on:
         await on.pilot.press("e")

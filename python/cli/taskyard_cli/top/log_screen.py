@@ -18,6 +18,8 @@ from taskyard_client import AsyncClient, DeadlineExceeded, TaskyardError, Unavai
 
 KEPT = 10_000
 """Most lines that can be scrolled back to."""
+SHOWN = 2_000
+"""Most characters that are shown of a line that has no end yet."""
 AGAIN_S = 2.0
 """Between one try to reach the scheduler again and the next."""
 
@@ -37,11 +39,13 @@ class LogScreen(Screen[None]):
         self._client = client
         self._task_id = task_id
         self._last = (0, -1)  # attempt and line
+        self._open = ("", "")  # stream and text of a line that has no end yet
 
     def compose(self) -> ComposeResult:
         """Puts the screen together."""
         yield Static(f"logs of {self._task_id}", markup=False, classes="head")
         yield RichLog(max_lines=KEPT, wrap=True)
+        yield Static("", markup=False, id="open")
         yield Static("", markup=False, id="state")
         yield Footer()
 
@@ -57,6 +61,7 @@ class LogScreen(Screen[None]):
                 self._say("follows; esc goes back")
                 async for line in self._client.logs(self._task_id, follow=True):
                     self._write(line)
+                self._end_line()
                 self._say("that is all: the task has ended")
                 return
             except (Unavailable, DeadlineExceeded) as error:
@@ -70,12 +75,25 @@ class LogScreen(Screen[None]):
         position = (line.attempt, line.line)
         if position <= self._last:
             return  # seen before the connection was lost
-        log = self.query_one(RichLog)
+        content = line.content
+        if line.attempt != self._last[0] or self._open[0] != content.stream:
+            self._end_line()
         if line.attempt != self._last[0] and (self._last[0] or line.attempt > 1):
-            log.write(Text(f"--- attempt {line.attempt} ---", style="dim"))
+            self.query_one(RichLog).write(Text(f"--- attempt {line.attempt} ---", style="dim"))
         self._last = position
-        level = f"{line.content.level} " if line.content.level else ""
-        log.write(Text(harmless(f"{level}{line.content.text}")))
+        level = f"{content.level} " if content.level else ""
+        self._open = (content.stream, f"{self._open[1]}{level}{content.text}")
+        if content.partial:
+            self.query_one("#open", Static).update(harmless(self._open[1][-SHOWN:]))
+        else:
+            self._end_line(even_empty=True)
+
+    def _end_line(self, *, even_empty: bool = False) -> None:
+        """Moves the line that has no end yet to those that have."""
+        if self._open[1] or even_empty:
+            self.query_one(RichLog).write(Text(harmless(self._open[1])))
+            self.query_one("#open", Static).update("")
+        self._open = ("", "")
 
     def _say(self, text: str) -> None:
         self.query_one("#state", Static).update(harmless(text))

@@ -57,13 +57,16 @@ def _code(queue: Queue) -> str:
 
 
 def _queue_row(queue: Queue, now: datetime) -> Row:
-    asks = [queue.selector, asked_for(queue.resources), "deadlines" if queue.deadlines else ""]
+    asks = [
+        queue.selector, asked_for(queue.resources), f"on {queue.worker_id}" if queue.worker_id else "",
+        "deadlines" if queue.deadlines else "",
+    ]  # fmt: skip
     name = " ".join(filter(None, [queue.task_type, *asks]))
     reason = queue.reasons[0] if queue.reasons else None
     why = f"{reason.code}: {reason.message}" if reason else "its first ones are in the database alone"
-    mark = BAD if _code(queue) in _STUCK else ""
+    mark = BAD if _code(queue) in _STUCK else WARNING if queue.HasField("pause") or queue.held else ""
     cells = (mark, name, f"{queue.waiting:,}", age(queue.head_time, now), why)
-    return _row(name, cells, queue.head_task_id)
+    return _row(queue.name or name, cells, queue.head_task_id)
 
 
 def worker_rows(workers: Iterable[Worker], now: datetime) -> list[Row]:

@@ -249,6 +249,7 @@ class TopApp(App[None]):
     #headline Static { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #trouble { text-style: bold; color: $text-error; }
     #state { height: auto; }
+    #open { height: auto; max-height: 5; }
     .head { text-style: bold; }
     Pane { height: 1fr; min-height: 3; border-top: solid $primary; scrollbar-size-vertical: 1;
            scrollbar-size-horizontal: 0; }
