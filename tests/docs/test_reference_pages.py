@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import ROOT, without_blocks
-from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
 
 CONTRACT, COMMANDS = ROOT / "docs" / "contract.md", ROOT / "docs" / "commands.md"
 
@@ -36,7 +36,7 @@ def test_links_within_a_page_lead_to_one_heading(page: Path) -> None:
 
 def test_every_call_message_and_enum_has_its_section() -> None:
     found = headings(CONTRACT.read_text(encoding="utf-8"))
-    for module in (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2, policies_pb2):
+    for module in (tasks_pb2, workflows_pb2, artifacts_pb2, fleet_pb2, workers_pb2, policies_pb2):
         file = module.DESCRIPTOR
         calls = [method.name for service in file.services_by_name.values() for method in service.methods]
         wanted = [*file.services_by_name, *calls, *file.message_types_by_name, *file.enum_types_by_name]

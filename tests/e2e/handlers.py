@@ -11,9 +11,10 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from taskyard_worker import Context, NonRetryable, task
+from taskyard_worker import Context, InvalidInput, NonRetryable, task
 
 
 def record(ctx: Context, what: str, **facts: Any) -> None:
@@ -154,3 +155,47 @@ async def climb(ctx: Context, steps: int) -> dict[str, Any]:
 async def tell(input: dict[str, Any]) -> dict[str, Any]:
     """Gives its input back."""
     return input
+
+
+@task("large")
+async def large(size: int) -> dict[str, Any]:
+    """Returns more than an output may carry itself."""
+    return {"text": "x" * size, "b": [{"n": 7}, "last"]}
+
+
+@task("large_apart", isolated=True)
+def large_apart(size: int) -> dict[str, Any]:
+    return {"text": "x" * size}
+
+
+@task("keep")
+async def keep(ctx: Context, path: str) -> str:
+    """Uploads a file of this machine."""
+    record(ctx, "start")
+    uri = await ctx.artifacts.put(Path(path))
+    record(ctx, "end")
+    return uri
+
+
+@task("measure")
+async def measure(ctx: Context, uri: str) -> int:
+    return sum([len(chunk) async for chunk in ctx.artifacts.open(uri)])
+
+
+@task("handle_apart", isolated=True)
+def handle_apart(ctx: Context, uri: str, value: Any) -> dict[str, Any]:
+    """Does everything with artifacts from a process of its own."""
+    got = ctx.artifacts.get_sync(uri).decode()
+    back = ctx.artifacts.put_sync(f"{got} again", "again.txt")
+    pieces = b"".join(ctx.artifacts.open_sync(back)).decode()
+    return {"got": got, "back": back, "pieces": pieces, "value": value}
+
+
+@task("handle_apart_async", isolated=True)
+async def handle_apart_async(ctx: Context, uri: str) -> dict[str, Any]:
+    got = (await ctx.artifacts.get(uri)).decode()
+    try:
+        await ctx.artifacts.get("artifact://018f3b5e-7c1a-7abc-9def-0123456789ab")
+    except InvalidInput as error:
+        return {"got": got, "missing": str(error)}
+    return {"got": got}

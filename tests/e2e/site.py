@@ -23,7 +23,7 @@ from servers import free_port
 
 from e2e.database import Database, open_database
 from e2e.process import PATIENCE_S, Process, until
-from taskyard.v1 import fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
+from taskyard.v1 import artifacts_pb2_grpc, fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
 from taskyard_client import AsyncClient, TaskyardError
 from taskyard_service.identity import Identity, Role, sign_token
 
@@ -230,4 +230,5 @@ class Door:
         self.tasks = tasks_pb2_grpc.TaskServiceStub(channel)
         self.workflows = workflows_pb2_grpc.WorkflowServiceStub(channel)
         self.fleet = fleet_pb2_grpc.FleetServiceStub(channel)
+        self.artifacts = artifacts_pb2_grpc.ArtifactServiceStub(channel)
         self.workers = workers_pb2_grpc.WorkerServiceStub(channel)

@@ -11,7 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from e2e.refusals import refused
 from e2e.site import Door, Site
-from taskyard.v1 import fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_service.identity import Role
 
 ANSWERED = ""
@@ -55,6 +55,11 @@ FIELDS = {
     "ForgetWorker": "worker_id",
     "ListQueues": ANSWERED,
     "GetClusterStatus": ANSWERED,
+    "UploadArtifact": "head",
+    "DownloadArtifact": "artifact_id",
+    "GetArtifact": "artifact_id",
+    "ListArtifacts": ANSWERED,
+    "DeleteArtifact": "artifact_id",
     "Register": "worker_id",
     "Heartbeat": "worker_id",
     "AssignTask": "hello",
@@ -64,7 +69,7 @@ FIELDS = {
 }
 METHODS: dict[str, MethodDescriptor] = {
     method.name: method
-    for module in (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2)
+    for module in (tasks_pb2, workflows_pb2, fleet_pb2, workers_pb2, artifacts_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     if service.name != "ExecutorService"
     for method in service.methods
@@ -73,9 +78,14 @@ METHODS: dict[str, MethodDescriptor] = {
 
 async def ask(door: Door, method: MethodDescriptor, request: Any) -> Any:
     """Makes a call; of one that streams, for its first answer."""
-    stubs = {"TaskService": door.tasks, "WorkflowService": door.workflows, "FleetService": door.fleet}
+    stubs: dict[str, Any] = {
+        "TaskService": door.tasks, "WorkflowService": door.workflows, "FleetService": door.fleet,
+        "ArtifactService": door.artifacts,
+    }  # fmt: skip
     stub: Any = stubs.get(method.containing_service.name, door.workers)
     call = getattr(stub, method.name)
+    if method.client_streaming and not method.server_streaming:
+        return await call(iter([request]), metadata=door.metadata)
     if method.client_streaming:
         return await call(iter([request]), metadata=door.metadata).read()
     if method.server_streaming:
@@ -97,7 +107,13 @@ async def test_a_call_that_says_nothing_is_answered_or_names_the_field(shared_si
     answer = await refused(call)
     assert (answer.code, answer.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT"), answer
     assert next(iter(answer.fields)) == FIELDS[name]
-    assert "give" in answer.fields[FIELDS[name]] or name in {"AssignTask", "WatchTasks", "SubmitTasks", "StartRuns"}
+    assert "give" in answer.fields[FIELDS[name]] or name in {
+        "AssignTask",
+        "UploadArtifact",
+        "WatchTasks",
+        "SubmitTasks",
+        "StartRuns",
+    }
 
 
 LISTED: list[tuple[str, Any, str]] = [

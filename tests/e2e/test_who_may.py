@@ -9,7 +9,7 @@ import pytest
 
 from e2e.refusals import refused
 from e2e.site import Site
-from taskyard.v1 import fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_service.identity import Role
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
@@ -56,11 +56,14 @@ READING: list[tuple[str, str, Any]] = [
     ("tasks", "ListTasks", tasks_pb2.ListTasksRequest()),
     ("workflows", "ListRuns", workflows_pb2.ListRunsRequest()),
     ("fleet", "ListWorkers", fleet_pb2.ListWorkersRequest()),
+    ("artifacts", "GetArtifact", artifacts_pb2.GetArtifactRequest(artifact_id="x")),
+    ("artifacts", "ListArtifacts", artifacts_pb2.ListArtifactsRequest()),
 ]
 CHANGING: list[tuple[str, str, Any]] = [
     ("tasks", "SubmitTasks", tasks_pb2.SubmitTasksRequest(tasks=[tasks_pb2.TaskSubmission(task_type="tell")])),
     ("tasks", "CancelTask", tasks_pb2.CancelTaskRequest(task_id="x")),
     ("tasks", "DeleteTaskDefinition", tasks_pb2.DeleteTaskDefinitionRequest(name="x")),
+    ("artifacts", "DeleteArtifact", artifacts_pb2.DeleteArtifactRequest(artifact_id="x")),
     ("workflows", "StartRuns", workflows_pb2.StartRunsRequest(runs=[workflows_pb2.RunSubmission(workflow="x")])),
 ]
 WORKING: list[tuple[str, str, Any]] = [

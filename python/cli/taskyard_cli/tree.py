@@ -23,6 +23,7 @@ _COMMANDS = {
     "workflow": (WORK, ""),
     "import": (WORK, ""),
     "variable": (WORK, ""),
+    "artifacts": (WORK, ""),
     "run": (WORK, "run_commands:run"),
     "cancel": (WORK, "hand_commands:cancel"),
     "terminate": (WORK, "hand_commands:terminate"),
@@ -111,6 +112,18 @@ def _variable() -> typer.Typer:
     return group
 
 
+def _artifacts() -> typer.Typer:
+    from taskyard_cli import artifact_commands  # here, since a group is loaded when it is asked for
+
+    group = typer.Typer(no_args_is_help=True, help="Store and fetch bytes that are too large for inputs and outputs.")
+    group.command("list")(artifact_commands.list_artifacts)
+    group.command("show")(artifact_commands.show_artifact)
+    group.command("get")(artifact_commands.get_artifact)
+    group.command("put")(artifact_commands.put_artifact)
+    group.command("delete")(artifact_commands.delete_artifacts)
+    return group
+
+
 def _task() -> typer.Typer:
     from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
 
@@ -148,6 +161,7 @@ _GROUPS = {
     "workflow": _workflow,
     "import": _import,
     "variable": _variable,
+    "artifacts": _artifacts,
     "task": _task,
     "runs": _runs,
     "workers": _workers,

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_typ
 
 from taskyard.v1.tasks_pb2 import ExplainTaskResponse, StoredLogLine, TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunState, WatchRunResponse
+from taskyard_client.blocking_artifacts import BlockingArtifacts
 from taskyard_client.client import AsyncClient
 from taskyard_client.handles import Outcome, RunHandle, TaskHandle, run_output, task_output
 from taskyard_client.loop_thread import LoopThread
@@ -45,7 +46,7 @@ class BlockingTask:
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the end and returns the output; see TaskHandle.result."""
-        return task_output(self.wait(timeout))
+        return self._client.artifacts.resolve(task_output(self.wait(timeout)))
 
     def status(self) -> TaskInstance:
         """Returns how it stands now."""
@@ -99,7 +100,7 @@ class BlockingRun:
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the end and returns the output; see RunHandle.result."""
-        return run_output(self.wait(timeout))
+        return self._client.artifacts.resolve(run_output(self.wait(timeout)))
 
     def status(self) -> Run:
         """Returns how it stands now."""
@@ -206,6 +207,9 @@ class Client:
         timeout: Seconds that one call may take, all its attempts included. Waiting for a task has its own.
         rng: Draws request ids and the jitter of repeats. None: a new one, seeded by the system.
 
+    Attributes:
+        artifacts: The calls about artifacts.
+
     Raises:
         InvalidInput: The address is not `host:port`, the token has a character that no call can carry, or `ca` cannot
             be read or has no certificate.
@@ -222,6 +226,7 @@ class Client:
     ) -> None:
         self._client = AsyncClient(address, token, ca=ca, timeout=timeout, rng=rng)
         self._thread = LoopThread("taskyard-client")
+        self.artifacts = BlockingArtifacts(self._client.artifacts, self._thread)
 
     def __enter__(self) -> Self:
         return self

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
 from taskyard_client.errors import Overloaded, TaskyardError, Unavailable
-from taskyard_client.transport import Method, Req, Res, Transport
+from taskyard_client.transport import Method, Req, Res, Transport, UploadingTransport
 
 WAITS = (0.1, 0.2, 0.4)
 """Seconds between one attempt of a call and the next."""
@@ -71,6 +71,33 @@ class Caller:
                 pause = pause_after(error, WAITS[attempt - 1], self._rng) if attempt <= len(WAITS) else None
                 if pause is None or loop.time() + pause >= deadline:
                     raise
+            await asyncio.sleep(pause)
+
+    async def upload(self, method: Method[Req, Res], requests: Callable[[], AsyncIterator[Req]], *, again: bool) -> Res:
+        """Sends a stream and returns the one answer.
+
+        Args:
+            method: Which.
+            requests: Returns what to send, from the beginning.
+            again: Whether that can be had a second time. What fails for the client's timeout is given up.
+
+        Raises:
+            TaskyardError: The last attempt's.
+        """
+        transport = self.transport
+        if not isinstance(transport, UploadingTransport):
+            raise TypeError(f"{type(transport).__name__} carries no uploads")
+        attempt, waited = 0, 0.0
+        while True:
+            attempt += 1
+            try:
+                return await transport.upload(method, requests())
+            except TaskyardError as error:
+                error.method, error.attempts = str(method), attempt
+                pause = pause_after(error, min(WAITS[0] * 2 ** (attempt - 1), STREAM_WAIT_LIMIT), self._rng)
+                if not again or pause is None or waited + pause >= self.timeout:
+                    raise
+            waited += pause
             await asyncio.sleep(pause)
 
     async def stream(

@@ -39,6 +39,9 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, Bulk
         wall: Tells Unix milliseconds; only request ids carry it.
         transport: Replaces gRPC, address and token; for simulations.
 
+    Attributes:
+        artifacts: The calls about artifacts.
+
     Raises:
         InvalidInput: The address is not `host:port`, the token has a character that no call can carry, or `ca` cannot
             be read or has no certificate.

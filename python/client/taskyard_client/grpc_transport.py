@@ -77,7 +77,7 @@ class GrpcTransport:
 
     async def unary(self, method: Method[Req, Res], request: Req, timeout: float) -> Res:
         """See Transport.unary."""
-        call = self._calls.get(method.path) or self._open(method, streams=False)
+        call = self._calls.get(method.path) or self._open(method, "unary_unary")
         with own_cancellation():
             try:
                 response: Res = await call(request, timeout=timeout, metadata=self._metadata)
@@ -89,7 +89,7 @@ class GrpcTransport:
 
     async def stream(self, method: Method[Req, Res], request: Req) -> AsyncGenerator[Res, None]:
         """See Transport.stream."""
-        call = (self._calls.get(method.path) or self._open(method, streams=True))(request, metadata=self._metadata)
+        call = (self._calls.get(method.path) or self._open(method, "unary_stream"))(request, metadata=self._metadata)
         responses = aiter(call)
         try:
             while (response := await self._next(responses, method)) is not None:
@@ -114,12 +114,27 @@ class GrpcTransport:
             await self._channel.close()
             self._channel = None
 
-    def _open(self, method: Method[Req, Res], *, streams: bool) -> Any:
+    async def upload(self, method: Method[Req, Res], requests: AsyncIterator[Req]) -> Res:
+        """See Transport.upload."""
+        call = (self._calls.get(method.path) or self._open(method, "stream_unary"))(metadata=self._metadata)
+        with own_cancellation():
+            try:
+                await _send_all(call, requests)
+                response: Res = await call
+            except grpc.aio.AioRpcError as error:
+                raise self._broken_off(error, method) from None
+            except asyncio.CancelledError:
+                raise self._ended() from None
+            finally:
+                call.cancel()
+        return response
+
+    def _open(self, method: Method[Req, Res], kind: str) -> Any:
         if self._closed:
             raise ClientClosed("the client is closed; make a new one")
         if self._channel is None:
             self._channel = self._connect()
-        make: Any = self._channel.unary_stream if streams else self._channel.unary_unary
+        make: Any = getattr(self._channel, kind)
         call = make(method.path, method.request.SerializeToString, method.response.FromString)
         self._calls[method.path] = call
         return call
@@ -135,10 +150,29 @@ class GrpcTransport:
         """Returns what a cancelled call is to its caller: closing the channel cancels calls, not those who wait."""
         return ClientClosed(CLOSED_MEANWHILE) if self._closed else asyncio.CancelledError()
 
+    def _broken_off(self, error: grpc.aio.AioRpcError, method: Method[Any, Any]) -> TaskyardError:
+        """Returns the error of a call that was sending: of a connection that breaks meanwhile gRPC says INTERNAL."""
+        told = self._error(error, method)
+        if error.code() is not grpc.StatusCode.INTERNAL or told.reason:
+            return told
+        made = error_of("UNAVAILABLE", error.details() or "it broke", address=self._address, changes=method.changes)
+        made.method = str(method)
+        return made
+
     def _error(self, error: grpc.aio.AioRpcError, method: Method[Any, Any]) -> TaskyardError:
         made = _error_of(error, self._address, changes=method.changes)
         made.method = str(method)
         return made
+
+
+async def _send_all(call: Any, requests: AsyncIterator[Any]) -> None:
+    """Sends messages until there are no more, or the other side has ended the call, whose word then says more."""
+    try:
+        async for request in requests:
+            await call.write(request)
+        await call.done_writing()
+    except asyncio.InvalidStateError:
+        return
 
 
 def _bearer(token: str) -> str:

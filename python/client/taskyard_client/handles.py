@@ -52,7 +52,7 @@ def output_of(text: str) -> Any:
 
 
 def task_output(task: TaskInstance) -> Any:
-    """Returns what an ended task returned.
+    """Returns what an ended task returned; `artifacts.resolve` fetches what is an artifact of it.
 
     Raises:
         TaskFailed: It did not end in SUCCESS.
@@ -63,7 +63,7 @@ def task_output(task: TaskInstance) -> Any:
 
 
 def run_output(run: Run) -> Any:
-    """Returns the output of an ended run.
+    """Returns the output of an ended run; `artifacts.resolve` fetches what is an artifact of it.
 
     Raises:
         RunFailed: It did not end in SUCCEEDED.
@@ -103,7 +103,7 @@ class TaskHandle:
         return await self._calls.wait_task(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Any:
-        """Waits for the end and returns the output.
+        """Waits for the end and returns the output; one that is an artifact is fetched.
 
         Args:
             timeout: Seconds. None: as long as it takes.
@@ -111,8 +111,9 @@ class TaskHandle:
         Raises:
             TaskFailed: It did not end in SUCCESS.
             DeadlineExceeded: It has not ended by then; it goes on.
+            NotFound: The output is an artifact that is gone.
         """
-        return task_output(await self.wait(timeout))
+        return await self._calls.artifacts.resolve(task_output(await self.wait(timeout)))
 
     async def status(self) -> TaskInstance:
         """Returns how it stands now."""
@@ -175,7 +176,7 @@ class RunHandle:
         return await self._calls.wait_run(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Any:
-        """Waits for the end and returns the output.
+        """Waits for the end and returns the output; one that is an artifact is fetched.
 
         Args:
             timeout: Seconds. None: as long as it takes.
@@ -183,8 +184,9 @@ class RunHandle:
         Raises:
             RunFailed: It did not end in SUCCEEDED.
             DeadlineExceeded: It has not ended by then; it goes on.
+            NotFound: The output is an artifact that is gone.
         """
-        return run_output(await self.wait(timeout))
+        return await self._calls.artifacts.resolve(run_output(await self.wait(timeout)))
 
     async def status(self) -> Run:
         """Returns how it stands now."""

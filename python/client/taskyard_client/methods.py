@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskyard.v1 import artifacts_pb2 as artifacts
 from taskyard.v1 import fleet_pb2 as fleet
 from taskyard.v1 import tasks_pb2 as tasks
 from taskyard.v1 import workflows_pb2 as workflows
@@ -12,6 +13,7 @@ from taskyard_client.transport import Method
 _TASK: Final = "TaskService"
 _WORKFLOW: Final = "WorkflowService"
 _FLEET: Final = "FleetService"
+_ARTIFACT: Final = "ArtifactService"
 
 SUBMIT_TASKS = Method(_TASK, "SubmitTasks", tasks.SubmitTasksRequest, tasks.SubmitTasksResponse, changes=True)
 CREATE_TASK_DEFINITION = Method(
@@ -74,3 +76,15 @@ DRAIN_WORKER = Method(_FLEET, "DrainWorker", fleet.DrainWorkerRequest, fleet.Dra
 FORGET_WORKER = Method(_FLEET, "ForgetWorker", fleet.ForgetWorkerRequest, fleet.ForgetWorkerResponse, changes=True)
 LIST_QUEUES = Method(_FLEET, "ListQueues", fleet.ListQueuesRequest, fleet.ListQueuesResponse)
 GET_CLUSTER_STATUS = Method(_FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse)
+
+UPLOAD_ARTIFACT = Method(
+    _ARTIFACT, "UploadArtifact", artifacts.UploadArtifactRequest, artifacts.UploadArtifactResponse, changes=True
+)
+DOWNLOAD_ARTIFACT = Method(
+    _ARTIFACT, "DownloadArtifact", artifacts.DownloadArtifactRequest, artifacts.DownloadArtifactResponse
+)
+GET_ARTIFACT = Method(_ARTIFACT, "GetArtifact", artifacts.GetArtifactRequest, artifacts.GetArtifactResponse)
+LIST_ARTIFACTS = Method(_ARTIFACT, "ListArtifacts", artifacts.ListArtifactsRequest, artifacts.ListArtifactsResponse)
+DELETE_ARTIFACT = Method(
+    _ARTIFACT, "DeleteArtifact", artifacts.DeleteArtifactRequest, artifacts.DeleteArtifactResponse, changes=True
+)

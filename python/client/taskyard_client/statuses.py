@@ -46,7 +46,7 @@ def error_of(
         violations: BadRequest's field violations.
         retry_after: RetryInfo's delay in seconds.
     """
-    if code == "INVALID_ARGUMENT":
+    if code == "INVALID_ARGUMENT" or reason == "ARTIFACT_TOO_LARGE":
         return errors.InvalidInput(message, violations, reason=reason or "INVALID_INPUT", facts=facts)
     if code == "RESOURCE_EXHAUSTED":
         return errors.Overloaded(message, reason=reason, facts=facts, retry_after=retry_after)

@@ -10,6 +10,7 @@ from typing import Any
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_client import methods
+from taskyard_client.artifact_calls import ArtifactCalls
 from taskyard_client.coalescer import Coalescer
 from taskyard_client.errors import DeadlineExceeded, ServerError, TaskyardError
 from taskyard_client.handles import Checked, Outcome, TaskHandle
@@ -30,6 +31,7 @@ class TaskCalls:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.artifacts = ArtifactCalls(session)
         self._watcher = TaskWatcher(session.caller, session.background)
         self._submits: Coalescer[pb.TaskSubmission, pb.SubmitOutcome] = Coalescer(
             "submit", self._send_tasks, lambda task: task.ByteSize(), session.background

@@ -5,9 +5,9 @@ Implemented over gRPC (grpc_transport.py) and, in the simulation, over a simulat
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from google.protobuf.message import Message
 
@@ -73,3 +73,17 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Ends every call that is under way. Harmless when it is closed already."""
+
+
+@runtime_checkable
+class UploadingTransport(Protocol):
+    """A transport that also carries streams to the scheduler, which a simulated one need not."""
+
+    async def upload(self, method: Method[Req, Res], requests: AsyncIterator[Req]) -> Res:
+        """Makes one call once that sends a stream and is answered with one message. It has no deadline.
+
+        Raises:
+            TaskyardError: As `statuses.error_of` makes it.
+            Exception: Whatever `requests` raises.
+        """
+        ...

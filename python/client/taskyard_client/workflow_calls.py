@@ -11,6 +11,7 @@ from typing import Any
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard.v1.tasks_pb2 import STOP_MODE_TERMINATE, STOP_MODE_UNSPECIFIED
 from taskyard_client import methods
+from taskyard_client.artifact_calls import ArtifactCalls
 from taskyard_client.coalescer import Coalescer
 from taskyard_client.errors import DeadlineExceeded, ServerError, TaskyardError
 from taskyard_client.handles import Checked, Outcome, RunHandle
@@ -33,6 +34,7 @@ class WorkflowCalls:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.artifacts = ArtifactCalls(session)
         self._starts: Coalescer[pb.RunSubmission, pb.StartOutcome] = Coalescer(
             "start", self._send_runs, lambda run: run.ByteSize(), session.background
         )

@@ -17,8 +17,10 @@ import pytest
 from scripted_server import ScriptedServer
 
 import taskyard_client as ty
-from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, tasks_pb2, workflows_pb2
 from taskyard_client import AsyncClient, Client, methods, new_task
+from taskyard_client.artifact_calls import ArtifactCalls
+from taskyard_client.blocking_artifacts import BlockingArtifacts
 from taskyard_client.loop_thread import LoopThread
 from taskyard_client.request_ids import RequestIds
 from taskyard_client.transport import Method
@@ -26,7 +28,7 @@ from taskyard_client.transport import Method
 
 def test_every_call_of_the_contract_is_there_with_its_types() -> None:
     ours = {method.path: method for method in vars(methods).values() if isinstance(method, Method)}
-    for module in (tasks_pb2, workflows_pb2, fleet_pb2):
+    for module in (tasks_pb2, workflows_pb2, fleet_pb2, artifacts_pb2):
         for service in module.DESCRIPTOR.services_by_name.values():
             for call in service.methods:
                 method = ours.pop(f"/{service.full_name}/{call.name}")
@@ -57,7 +59,10 @@ def test_the_sync_client_has_the_same_methods_with_the_same_arguments() -> None:
         assert list(ours[name].parameters)[1:] == list(signature.parameters)[1:], name
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(ty.BlockingTask, ty.TaskHandle), (ty.BlockingRun, ty.RunHandle)])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(ty.BlockingTask, ty.TaskHandle), (ty.BlockingRun, ty.RunHandle), (BlockingArtifacts, ArtifactCalls)],
+)
 def test_a_sync_handle_has_the_same_methods_with_the_same_arguments(ours: type, theirs: type) -> None:
     arguments = [{name: each.parameters for name, each in public(kind).items()} for kind in (ours, theirs)]
     assert arguments[0] == arguments[1]

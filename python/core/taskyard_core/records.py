@@ -289,6 +289,16 @@ WORKFLOW_HEAD_COLUMNS: Final = ("tenant", "name", "source", "deleted_version", "
 `source` is the set it belongs to, "" for none. Versions up to `deleted_version` are deleted: they start no runs.
 """
 
+ARTIFACT_COLUMNS: Final = ("tenant", "id", "name", "media_type", "size", "sha256", "task_id", "created_at")
+"""An artifact whose bytes are durable; never changed. `sha256` is hexadecimal; `task_id` is "" for a client's."""
+
+REFERENCE_COLUMNS: Final = ("tenant", "artifact", "holder_kind", "holder", "revision")
+"""That something stored refers to an artifact: an instance, a checkpoint, a run, a definition, a variable, an artifact.
+
+Derived by the store from what a commit writes, but for an artifact's, whose bytes it does not see. `revision` is the
+commit that last said so.
+"""
+
 
 @dataclass(slots=True)
 class Changes:
@@ -296,8 +306,11 @@ class Changes:
 
     `instance_rewrites` are INSTANCE_COLUMNS of stored instances in which something changes that else never does.
 
-    Deletes come first, then inserts, then updates. `revision` is the number of the commit: the one before plus one;
-    every row of it that has a `revision` column carries it.
+    Deletes come first, then inserts, then updates; artifacts are deleted last, and only those that nothing refers to
+    then. References are the store's to derive; only those of a new artifact's bytes are given.
+
+    `revision` is the number of the commit: the one before plus one; every row of it that has a `revision` column
+    carries it.
     """
 
     revision: int = 0
@@ -320,6 +333,11 @@ class Changes:
     pause_deletes: list[tuple[str, int, str]] = field(default_factory=list)
     workflow_inserts: list[Row] = field(default_factory=list)
     workflow_head_upserts: list[Row] = field(default_factory=list)
+    artifact_inserts: list[Row] = field(default_factory=list)
+    artifact_deletes: list[tuple[str, str]] = field(default_factory=list)
+    reference_deletes: list[tuple[str, str, str]] = field(default_factory=list)
+    reference_upserts: list[Row] = field(default_factory=list)
+    reference_ends: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def drop_key(rows: list[Row], key: Row) -> None:

@@ -20,8 +20,13 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from taskyard.v1 import fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
+from taskyard.v1 import artifacts_pb2_grpc, fleet_pb2_grpc, tasks_pb2_grpc, workers_pb2_grpc, workflows_pb2_grpc
 from taskyard_core.engine import Limits
+from taskyard_core.ids import IdSource
+from taskyard_scheduler.artifacts import ArtifactStoreError, ArtifactStoreUnavailable, open_artifacts
+from taskyard_scheduler.artifacts.removal import Removal
+from taskyard_scheduler.artifacts.uploads import Limits as UploadLimits
+from taskyard_scheduler.artifacts.uploads import Uploads
 from taskyard_scheduler.election import open_election
 from taskyard_scheduler.figures import keep_figures
 from taskyard_scheduler.grpc_errors import translate
@@ -29,6 +34,8 @@ from taskyard_scheduler.logs import FileLogStore
 from taskyard_scheduler.logs.port import LogStoreError
 from taskyard_scheduler.logs.tenure import Tenure
 from taskyard_scheduler.scheduler import Scheduler
+from taskyard_scheduler.services.artifact_bytes import bytes_routes
+from taskyard_scheduler.services.artifacts import ArtifactService
 from taskyard_scheduler.services.fleet import FleetService
 from taskyard_scheduler.services.tasks import TaskService
 from taskyard_scheduler.services.workers import WorkerService
@@ -60,6 +67,7 @@ SERVICES = (
     "taskyard.v1.WorkflowService",
     "taskyard.v1.FleetService",
     "taskyard.v1.WorkerService",
+    "taskyard.v1.ArtifactService",
 )
 GC_THRESHOLDS = (50_000, 20, 100)
 """Tens of thousands of live tasks are objects without cycles; at Python's defaults a fifth of the time goes into
@@ -131,11 +139,11 @@ async def serve(settings: SchedulerSettings, verifier: TokenVerifier) -> int:
         return EXIT_CANNOT_START
     try:
         return await _serve(settings, verifier, store, name, log)
-    except (CannotListen, StoreError, LogStoreError, OSError) as error:
+    except (CannotListen, StoreError, LogStoreError, ArtifactStoreError, OSError) as error:
         log.error("cannot go on", error=str(error))
         return EXIT_CANNOT_LISTEN if isinstance(error, CannotListen) else EXIT_CANNOT_START
     except LoopFailed as error:
-        known = isinstance(error.__cause__, StoreError | LogStoreError | OSError)
+        known = isinstance(error.__cause__, StoreError | LogStoreError | ArtifactStoreError | OSError)
         log.error("cannot go on", error=str(error), exc_info=None if known else error.__cause__)
         return EXIT_CANNOT_START if known else EXIT_FAULT
     finally:
@@ -149,12 +157,14 @@ async def _serve(
     metrics = Metrics(registry)
     health = Health(SERVICES)
     logs = FileLogStore(settings.folder() / "logs", log)
-    tenure = Tenure(logs, log)
+    artifacts = open_artifacts(settings.artifact_url.get_secret_value(), settings.folder(), log)
+    tenures = Tenure(logs, log), Tenure(artifacts, log, "artifacts", ArtifactStoreUnavailable)
 
     async def leading(now: bool) -> None:
-        """The log folder and the health service go with leadership."""
+        """The folders of logs and artifacts, and the health service, go with leadership."""
         health.set_serving(False)
-        await (tenure.begin() if now else tenure.end())
+        for tenure in tenures:
+            await (tenure.begin() if now else tenure.end())
         health.set_serving(now)
 
     kind = settings.election_kind()
@@ -175,6 +185,8 @@ async def _serve(
         FleetService(scheduler),
         WorkerService(scheduler, logs, settings.heartbeat_interval_s),
     )
+    uploads = Uploads(artifacts, IdSource(secrets.randbits), UploadLimits(settings.artifact_limit_mb << 20))
+    artifact_service = ArtifactService(scheduler, artifacts, uploads)
     errors = ErrorInterceptor(log, translate=translate, count_error=metrics.count_error)
     interceptors = [errors, AuthInterceptor(verifier, contract_access(), count_error=metrics.count_error)]
     server = GrpcServer(settings.bind, settings.grpc_port, interceptors, stop_grace_s=settings.stop_grace_s)
@@ -184,8 +196,9 @@ async def _serve(
         workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(workflow_service, each)
         fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet_service, each)
         workers_pb2_grpc.add_WorkerServiceServicer_to_server(worker_service, each)
+        artifacts_pb2_grpc.add_ArtifactServiceServicer_to_server(artifact_service, each)
     health.register(server.server)
-    routes = [probe_routes(lambda: readiness(scheduler), registry)]
+    routes = [probe_routes(lambda: readiness(scheduler), registry), bytes_routes(artifact_service, table)]
     gateway = Gateway(table, errors.incident, log, count_error=metrics.count_error, others=paths_of(routes))
     http = HttpServer(
         settings.bind, settings.http_port, make_app(gateway, table, lambda: document(gateway), routes), log,
@@ -194,18 +207,20 @@ async def _serve(
     try:
         ports = await server.start(), await http.start()
         announce(settings, name, *ports, log)
-        return await _until_stopped(scheduler, metrics, log)
+        removal = Removal(scheduler, artifacts, uploads, settings.artifact_grace_s, log)
+        return await _until_stopped(scheduler, metrics, removal, log)
     finally:
         health.shut_down()
         await asyncio.gather(server.stop(), http.stop())
 
 
-async def _until_stopped(scheduler: Scheduler, metrics: Metrics, log: FilteringBoundLogger) -> int:
+async def _until_stopped(scheduler: Scheduler, metrics: Metrics, removal: Removal, log: FilteringBoundLogger) -> int:
     group = Group(log)
     watchdog = Watchdog(lambda stall: tell_stall(log, stall), observe_lag=metrics.event_loop_lag.observe)
     scheduler.progress = watchdog.watch("commits", scheduler.has_work)
     group.add(BackgroundTask("scheduler", scheduler.run))
     group.add(BackgroundTask("figures", lambda: keep_figures(scheduler, metrics)))
+    group.add(BackgroundTask("removal of artifacts", removal.run))
     group.add(watchdog)
     with signals(group, log):
         reason = await group.run()

@@ -29,7 +29,8 @@ class SchedulerSettings(Settings):
 
     secret: SecretStr = Field(description="Secret that signs and verifies tokens (HS256); at least 32 bytes. Required.")
     data: Path = Field(
-        Path("~/.local/share/taskyard"), description="Directory of logs and, by default, of the database."
+        Path("~/.local/share/taskyard"),
+        description="Directory of logs and, by default, of the database and of artifacts.",
     )
     database: SecretStr = Field(
         SecretStr(""),
@@ -90,6 +91,30 @@ class SchedulerSettings(Settings):
         ge=1,
         description="Live tasks of the cluster at which new ones are refused.",
         json_schema_extra={"unit": "tasks"},
+    )
+    artifact_url: SecretStr = Field(
+        SecretStr(""),
+        description=(
+            "Where the bytes of artifacts are: file:///FOLDER, or an address of fsspec whose driver is installed, such"
+            " as s3://BUCKET/FOLDER. Default: artifacts in the data directory. More than one scheduler needs one that"
+            " all of them reach."
+        ),
+    )
+    artifact_limit_mb: int = Field(
+        5_120,
+        ge=1,
+        le=5_242_880,
+        description="The most that one artifact may have, in MiB (5120: 5 GiB).",
+        json_schema_extra={"unit": "MiB"},
+    )
+    artifact_grace_s: int = Field(
+        86_400,
+        ge=1,
+        le=315_360_000,
+        description=(
+            "How long an artifact that nothing refers to is kept after its creation. An output that is one is referred"
+            " to once its result is stored: leave enough time for that."
+        ),
     )
     stop_grace_s: int = Field(10, ge=0, le=600, description="Time for open calls to end when the scheduler stops.")
 

@@ -37,6 +37,12 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
         OPERATE: "ApplyWorkflow DeleteWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable"
         " MarkStep PauseRun ResumeRun",
     },
+    "taskyard.v1.ArtifactService": {
+        READ: "GetArtifact ListArtifacts",
+        READ | {Role.WORKER}: "DownloadArtifact",
+        OPERATE | {Role.WORKER}: "UploadArtifact",
+        OPERATE: "DeleteArtifact",
+    },
     "taskyard.v1.FleetService": {
         READ: "ListWorkers GetWorker ListQueues ListPauses GetClusterStatus",
         OPERATE: "DrainWorker ForgetWorker PauseWork ResumeWork",

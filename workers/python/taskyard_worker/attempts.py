@@ -10,7 +10,7 @@ import concurrent.futures
 import enum
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from taskyard.v1.workers_pb2 import TaskAssignment, TaskProgress
 from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
 from taskyard_worker.live_output import LiveOutput
 from taskyard_worker.registry import Handler
+from taskyard_worker.transfers import AttemptArtifacts, Transfers
 
 _decode = json.JSONDecoder().raw_decode
 
@@ -106,6 +107,11 @@ class AttemptHost(Protocol):
         """The worker's event loop."""
         ...
 
+    @property
+    def transfers(self) -> Transfers | None:
+        """Brings artifacts to and fro; None where that cannot be done."""
+        ...
+
     def write_log(self, attempt: Attempt, stream: str, level: str, lines: Sequence[str]) -> None:
         """Append to an attempt's log. From any thread."""
         ...
@@ -117,6 +123,10 @@ class AttemptHost(Protocol):
     def reports_changed(self, attempt: Attempt) -> None:
         """Send the attempt's reports with the next frame. On the loop only."""
         ...
+
+
+_NONE: set[concurrent.futures.Future[Any]] = set()
+"""Never added to: most attempts have no transfers."""
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -139,8 +149,8 @@ class Attempt:
     """An attempt that runs here. Implements the `CallPort` that handlers are called with."""
 
     __slots__ = (
-        "_waiters", "assignment", "ended", "handler", "host", "lane", "live", "logged", "reports", "stop",
-        "stop_event", "stream", "timer", "token",
+        "_waiters", "assignment", "ended", "handler", "host", "lane", "live", "logged", "reports", "resolved", "stop",
+        "stop_event", "stream", "timer", "token", "transfers",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +169,8 @@ class Attempt:
         self.ended = False
         self.logged = False
         self.live: LiveOutput | None = None  # what it gives out as it comes
+        self.resolved: dict[str, Any] | None = None  # its input, where that had values in artifacts
+        self.transfers: set[concurrent.futures.Future[Any]] = _NONE  # what its thread waits for
         self._waiters: list[tuple[int, Waiter]] | None = None
 
     @property
@@ -198,11 +210,23 @@ class Attempt:
         return limit_ms / 1000 if limit_ms > 0 else None
 
     @property
+    def artifacts(self) -> AttemptArtifacts:
+        """The way to artifacts. Raises NonRetryable where there is none."""
+        if self.host.transfers is None:
+            raise NonRetryable("this worker has no way to artifacts")
+        return AttemptArtifacts(self, self.host.transfers)
+
+    @property
     def stored_checkpoint(self) -> str | None:
         """The newest checkpoint as JSON text, of this attempt or else of an earlier one."""
         if self.reports is not None and self.reports.checkpoint is not None:
             return self.reports.checkpoint
         return self.assignment.checkpoint if self.assignment.HasField("checkpoint") else None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The worker's event loop."""
+        return self.host.loop
 
     @property
     def stopping(self) -> bool:
@@ -217,6 +241,8 @@ class Attempt:
 
     def input(self) -> dict[str, Any]:
         """Return the task's input: typed input over flat parameters. Raises InvalidInput."""
+        if self.resolved is not None:
+            return dict(self.resolved)
         assignment = self.assignment
         text = assignment.input_json
         params = assignment.params
@@ -228,6 +254,11 @@ class Attempt:
             return typed
         values.update(typed)
         return values
+
+    def texts(self) -> Iterator[str]:
+        """Iterate over the texts that its input is made of."""
+        yield self.assignment.input_json
+        yield from self.assignment.params.values()
 
     def is_flat(self, name: str) -> bool:
         """Tell whether the input's value of this name is a flat parameter and no typed input."""
@@ -294,6 +325,8 @@ class Attempt:
             if not waiter.done():
                 waiter.set_exception(TaskStopped("the attempt stopped before its checkpoint was committed"))
         self._waiters = None
+        for transfer in tuple(self.transfers):
+            transfer.cancel()
 
     def cannot_be_stopped(self) -> None:
         """Tell that the handler ignores the order to stop."""

@@ -5,12 +5,13 @@ Not the attempt itself: a Context looks through an `AttemptPort`, in the worker 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
+from taskyard_worker.artifacts import ArtifactPort, Artifacts
+from taskyard_worker.awaiting import needs_await
+from taskyard_worker.errors import InvalidInput, TaskStopped
 
 MAX_CHECKPOINT_BYTES = 256 * 1024
 MAX_PROGRESS_CHARACTERS = 1000
@@ -55,6 +56,11 @@ class AttemptPort(Protocol):
     @property
     def run_timeout_s(self) -> float | None:
         """How long the attempt may run, in seconds; None: no bound."""
+        ...
+
+    @property
+    def artifacts(self) -> ArtifactPort:
+        """The way to artifacts."""
         ...
 
     @property
@@ -174,6 +180,11 @@ class Context:
         return TaskLog(self._port)
 
     @property
+    def artifacts(self) -> Artifacts:
+        """Artifacts: bytes that are too large for an input or an output."""
+        return Artifacts(self._port.artifacts)
+
+    @property
     def last_checkpoint(self) -> Any:
         """What `checkpoint` stored last, in this attempt or else in an earlier one; None when nothing was stored."""
         text = self._port.stored_checkpoint
@@ -273,16 +284,6 @@ class Context:
 
     async def _checkpoint(self, value: Any) -> None:
         await self._port.store_checkpoint(checkpoint_text(value))
-
-
-def needs_await(method: str) -> None:
-    """Raise NonRetryable where nothing could await: there the call would do nothing, without a word."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise NonRetryable(
-            f"ctx.{method} has to be awaited, which only an `async def` handler can: call ctx.{method}_sync(...) here"
-        ) from None
 
 
 def checkpoint_text(value: Any) -> str:

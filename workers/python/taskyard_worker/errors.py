@@ -29,13 +29,17 @@ class PermissionDenied(NonRetryable):
 
 
 class OutputTooLarge(NonRetryable):
-    """A handler returned more than an output may take; it should store the data and return its address."""
+    """A handler returned, or wanted to store, more than an artifact may have; it should split it."""
 
     kind = "OUTPUT_TOO_LARGE"
 
 
 class Retryable(WorkerError):
     """A handler raises it: the task failed and another attempt may help. Its message says all: no traceback."""
+
+
+class ArtifactsUnavailable(Retryable):
+    """An artifact could not be stored or had for now; another attempt may succeed. Let it pass through a handler."""
 
 
 class TaskStopped(WorkerError):

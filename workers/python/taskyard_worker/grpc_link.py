@@ -41,7 +41,7 @@ LOGS_S = 10.0
 THREAD_HEARTBEAT_S = 2.0
 
 _DETAILS = "grpc-status-details-bin"
-_OPTIONS: list[tuple[str, int]] = [
+CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 20_000),
@@ -70,10 +70,10 @@ class GrpcLink:
         self._random = random
         self._metadata = bearer(token)
         if certificates is None:
-            self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         else:
             credentials = grpc.ssl_channel_credentials(certificates)
-            self._channel = grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
+            self._channel = grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
         self._stub: Any = WorkerServiceStub(self._channel)
 
     async def register(self, request: RegisterRequest) -> RegisterResponse:
@@ -148,9 +148,9 @@ class ThreadLink:
 
     def _open(self) -> grpc.Channel:
         if self._certificates is None:
-            return grpc.insecure_channel(self._address, options=_OPTIONS)
+            return grpc.insecure_channel(self._address, options=CHANNEL_OPTIONS)
         credentials = grpc.ssl_channel_credentials(self._certificates)
-        return grpc.secure_channel(self._address, credentials, options=_OPTIONS)
+        return grpc.secure_channel(self._address, credentials, options=CHANNEL_OPTIONS)
 
 
 class GrpcStream:

@@ -16,13 +16,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from taskyard_worker.errors import LoadError, NonRetryable, TaskStopped
 from taskyard_worker.loader import function_from
+from taskyard_worker.pipe_artifacts import PipeArtifacts
 from taskyard_worker.registry import make_handler
-from taskyard_worker.verdict import failure_text, handler_traceback, output_text, says_all
+from taskyard_worker.verdict import failure_text, handler_traceback, is_large, output_text, says_all
 
 MAX_LOG_CHARACTERS = 1024 * 1024
 """A longer text is cut here already: a message has its limit too."""
@@ -46,11 +48,21 @@ class IsolatedAttempt:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._waiting: deque[Callable[[], object]] = deque()
+        self._answers: dict[int, Callable[[dict[str, Any]], object]] = {}
+        self._asked = 0
+        self.scratch = Path(order["scratch"]) if order["scratch"] else None
 
     @property
     def stopping(self) -> bool:
         """Whether SIGTERM has come."""
         return self._stopping.is_set()
+
+    @property
+    def artifacts(self) -> PipeArtifacts:
+        """The way to artifacts. Raises NonRetryable where there is none."""
+        if self.scratch is None:
+            raise NonRetryable("this worker has no way to artifacts")
+        return PipeArtifacts(self.ask, self.scratch)
 
     def stop(self) -> None:
         """Note that SIGTERM has come."""
@@ -106,10 +118,21 @@ class IsolatedAttempt:
             self._send(message)
 
     def listen(self, lines: Iterable[str]) -> None:
-        """Let those go on whose checkpoint is stored, in order; end with the worker."""
-        for _ in lines:
-            self._waiting.popleft()()
+        """Let those go on whose checkpoint is stored, in order, or whose question is answered; end with the worker."""
+        for line in lines:
+            message = json.loads(line)
+            if "answer" in message:
+                self._answers.pop(message["answer"])(message)
+            else:
+                self._waiting.popleft()()
         os.killpg(0, signal.SIGKILL)
+
+    def ask(self, question: dict[str, Any], answered: Callable[[dict[str, Any]], object]) -> None:
+        """Have the worker carry an artifact. `answered` is called in the thread that listens."""
+        with self._lock:
+            self._asked += 1
+            self._answers[self._asked] = answered
+            self._send({"artifact": {"number": self._asked, **question}})
 
     def _send(self, message: dict[str, Any]) -> None:
         self._connection.sendall(json.dumps(message).encode() + b"\n")
@@ -119,7 +142,7 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
     """Run the handler and return the last message."""
     try:
         handler = make_handler(order["task_type"], function_from(order["source"]))
-        return {"output": output_text(call(handler.invoke, attempt))}
+        return told(output_text(call(handler.invoke, attempt)), attempt)
     except LoadError as error:
         return {"error": str(error), "kind": NonRetryable.kind}
     except BaseException as error:  # whatever it is, the worker is told
@@ -129,6 +152,15 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
             attempt.write_log("ERROR", handler_traceback(error))
         text, kind = failure_text(error)
         return {"error": text, "kind": kind}
+
+
+def told(output: str, attempt: IsolatedAttempt) -> dict[str, Any]:
+    """Return the last message of a handler that returned: a large output goes into a file."""
+    if attempt.scratch is None or not is_large(output):
+        return {"output": output}
+    path = attempt.scratch / "output.json"
+    path.write_text(output, encoding="utf-8")
+    return {"output_file": str(path)}
 
 
 def call(invoke: Any, attempt: IsolatedAttempt) -> Any:

@@ -8,21 +8,26 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
+from taskyard_worker.artifacts import Outgoing
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.errors import TaskStopped, WorkerError
 from taskyard_worker.loader import source_of
 from taskyard_worker.outcome import STOPPED, Outcome
 from taskyard_worker.output import OutputReader
 from taskyard_worker.processes import Child, ProcessHost
 from taskyard_worker.supervisor import boot_ms
-from taskyard_worker.verdict import HANDLER_ERROR, cut
+from taskyard_worker.verdict import HANDLER_ERROR, cut, failure_text, own_text
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 EXIT_S = 5.0
@@ -75,6 +80,8 @@ class ProcessIsolation:
         finally:
             child.kill()
             child.forget()
+            if order["scratch"]:
+                shutil.rmtree(order["scratch"], ignore_errors=True)
             self._host.leases.forget(attempt.token)
 
 
@@ -122,6 +129,8 @@ class Conversation:
         self._reader = reader
         self._writer = writer
         self._outcome: Outcome | None = None
+        self._output_file: Path | None = None
+        self._transfers: list[asyncio.Task[None]] = []
 
     async def hold(self, order: dict[str, Any]) -> Outcome:
         """Tell the child its work, serve it, and return how it ended."""
@@ -135,8 +144,10 @@ class Conversation:
                 self._hear(json.loads(line), group)
             code = await self._exit_code()
             await asyncio.wait(output, timeout=OUTPUT_LEFT_S)
-            for task in output:
+            for task in (*output, *self._transfers):
                 task.cancel()
+        if self._output_file is not None and self._attempt.host.transfers is not None:
+            return await self._attempt.host.transfers.stored_output(self._attempt, self._output_file)
         return self._outcome or died(code)
 
     async def _exit_code(self) -> int:
@@ -157,6 +168,12 @@ class Conversation:
             attempt.report_progress(*message["progress"])
         elif "checkpoint" in message:
             group.create_task(self._checkpoint(message["checkpoint"]), name="checkpoint")
+        elif "artifact" in message:
+            task = group.create_task(self._transfer(**message["artifact"]), name="artifact")
+            self._transfers.append(task)
+            task.add_done_callback(self._transfers.remove)
+        elif "output_file" in message:
+            self._output_file = Path(message["output_file"])
         elif "output" in message:
             self._outcome = Outcome(TASK_STATUS_SUCCESS, message["output"])
         elif "error" in message:
@@ -167,6 +184,24 @@ class Conversation:
     async def _checkpoint(self, text: str) -> None:
         await self._attempt.store_checkpoint(text)
         self._say({"stored": True})
+
+    async def _transfer(self, number: int, path: str, id: str = "", name: str = "", media_type: str = "") -> None:
+        """Upload the file, or download the artifact `id` to it."""
+        try:
+            if id:
+                await self._fetch(id, Path(path))
+            else:
+                id = await self._attempt.artifacts.upload(Outgoing(Path(path), name, media_type))
+            self._say({"answer": number, "id": id})
+        except (WorkerError, OSError) as error:
+            kind = "STOPPED" if isinstance(error, TaskStopped) else failure_text(error)[1]
+            self._say({"answer": number, "error": own_text(error), "kind": kind})
+
+    async def _fetch(self, id: str, path: Path) -> None:
+        with path.open("wb") as file:
+            async with aclosing(self._attempt.artifacts.download(id)) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
 
     def _say(self, message: dict[str, Any]) -> None:
         self._writer.write(json.dumps(message).encode() + b"\n")
@@ -187,9 +222,16 @@ def order_for(attempt: Attempt) -> dict[str, Any]:
         "worker_id": attempt.worker_id,
         "run_timeout_s": attempt.run_timeout_s,
         "checkpoint": attempt.stored_checkpoint,
+        "scratch": scratch_of(attempt),
         "input": attempt.input(),
         "flat": attempt.flat_names(),
     }
+
+
+def scratch_of(attempt: Attempt) -> str:
+    """Make a folder for the files of one attempt; empty where there are no artifacts."""
+    transfers = attempt.host.transfers
+    return tempfile.mkdtemp(dir=transfers.scratch) if transfers is not None else ""
 
 
 def died(code: int) -> Outcome:

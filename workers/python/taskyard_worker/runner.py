@@ -17,9 +17,12 @@ from typing import Protocol
 
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.confirmation import Doubt
+from taskyard_worker.errors import OutputTooLarge
 from taskyard_worker.loops import end
 from taskyard_worker.outcome import STOPPED, Outcome, cancelled_itself, failed, succeeded
 from taskyard_worker.registry import Mode
+from taskyard_worker.transfers import Transfers, names_artifacts
+from taskyard_worker.verdict import MAX_OUTPUT_BYTES, is_large
 
 SLICE_S = 0.005
 """How long a lane goes on without letting the event loop look at anything else, in seconds."""
@@ -86,6 +89,7 @@ class Runner:
         isolation: Runs isolated handlers; None when this worker cannot.
         broken: Called with an error of the runner itself, which must stop the worker.
         doubt: While it stands, nothing is entered: what is ready is given back.
+        transfers: Stores large outputs, and finds values that inputs refer to; None when this worker cannot.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class Runner:
         isolation: Isolation | None,
         broken: Callable[[BaseException], None],
         doubt: Doubt,
+        transfers: Transfers | None = None,
     ) -> None:
         self._doubt = doubt
         self._loop = loop
@@ -103,6 +108,7 @@ class Runner:
         self._threads = threads
         self._isolation = isolation
         self._broken = broken
+        self._transfers = transfers
         self._ready: deque[Attempt] = deque()
         self._new: list[Lane] = []
         self._lanes: dict[asyncio.Task[None], None] = {}  # in order
@@ -181,9 +187,14 @@ class Runner:
         if attempt.stop is not None:
             return STOPPED
         try:
+            assignment = attempt.assignment
+            if names_artifacts(assignment.input_json) or assignment.params:
+                await self._resolve(attempt)
             if attempt.handler.mode is Mode.LOOP:
-                return succeeded(await attempt.handler.invoke(attempt))
-            return await self._run_elsewhere(attempt)
+                outcome = succeeded(await attempt.handler.invoke(attempt))
+            else:
+                outcome = await self._run_elsewhere(attempt)
+            return await self._stored(attempt, outcome) if is_large(outcome.output_json) else outcome
         except asyncio.CancelledError as error:
             if attempt.stopping:
                 return STOPPED
@@ -196,6 +207,22 @@ class Runner:
             return failed(error, attempt)
         except BaseException as error:  # whatever it is, it belongs to the attempt and not to the worker
             return failed(error, attempt)
+
+    async def _resolve(self, attempt: Attempt) -> None:
+        """Put the values in their places that the input refers to in artifacts."""
+        if self._transfers is None or not any(map(names_artifacts, attempt.texts())):
+            return
+        values = attempt.input()
+        found = await self._transfers.input(attempt, values, frozenset(attempt.flat_names()))
+        if found is not values:
+            attempt.resolved = found
+
+    async def _stored(self, attempt: Attempt, outcome: Outcome) -> Outcome:
+        if self._transfers is None:
+            raise OutputTooLarge(
+                f"the output has more than {MAX_OUTPUT_BYTES} bytes of JSON, and this worker has no way to artifacts"
+            )
+        return await self._transfers.output(attempt, outcome)
 
     async def _run_elsewhere(self, attempt: Attempt) -> Outcome:
         if attempt.handler.mode is Mode.THREAD:

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any
 
 from taskyard_worker.context import clean_text, to_json
-from taskyard_worker.errors import NonRetryable, OutputTooLarge, Retryable
+from taskyard_worker.errors import NonRetryable, Retryable
 
 MAX_OUTPUT_BYTES = 256 * 1024
+"""The most that a result carries itself; a larger output is an artifact."""
 MAX_ERROR_BYTES = 64 * 1024
 HANDLER_ERROR = "HANDLER_ERROR"
 
@@ -24,23 +25,25 @@ def output_text(value: Any) -> str:
 
     Raises:
         NonRetryable: JSON cannot hold it.
-        OutputTooLarge: It takes more than 256 KiB.
     """
     if value is None:
         return ""
     try:
         text = to_json(value)
-        size = len(text) if text.isascii() else len(text.encode())
+        if not text.isascii():
+            text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise NonRetryable(
             f"the handler returned what JSON cannot hold ({error}); return plain dicts, lists, text and numbers"
         ) from error
-    if size > MAX_OUTPUT_BYTES:
-        raise OutputTooLarge(
-            f"the handler returned {size} bytes of JSON, at most {MAX_OUTPUT_BYTES} fit; "
-            "store the data elsewhere and return its address"
-        )
     return text
+
+
+def is_large(output: str) -> bool:
+    """Tell whether an output is too large for a result. Hot path: most are short."""
+    if len(output) * 4 <= MAX_OUTPUT_BYTES:
+        return False
+    return (len(output) if output.isascii() else len(output.encode())) > MAX_OUTPUT_BYTES
 
 
 def failure_text(error: BaseException) -> tuple[str, str]:

@@ -36,16 +36,18 @@ from taskyard_worker.registry import Handler, TaskRegistry
 from taskyard_worker.results import KeptResults
 from taskyard_worker.runner import Isolation, Runner, Threads
 from taskyard_worker.stopping import DEFAULT_GRACE_S, Stopper, order_to_stop, stopped_outcome
+from taskyard_worker.transfers import Transfers
 
 _CAUSES = {"timeout": StopCause.TIMEOUT, "fenced": StopCause.FENCED}
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where handlers run that are not on the event loop."""
+    """Where handlers run that are not on the event loop, and what brings artifacts to and fro."""
 
     threads: Threads
     isolation: Isolation | None = None
+    transfers: Transfers | None = None
 
 
 class Work:
@@ -98,7 +100,8 @@ class Work:
         self._wake = wake
         self._outbox = Outbox(wake)
         self.doubt = Doubt()
-        self._runner = Runner(self.loop, self, places.threads, places.isolation, broken, self.doubt)
+        self._runner = Runner(self.loop, self, places.threads, places.isolation, broken, self.doubt, places.transfers)
+        self.transfers = places.transfers
         self._confirmations = Confirmations(self.doubt, self._confirmed, beat_now)
         self._stopper = Stopper(self.loop, Attempt.cannot_be_stopped)
         self._exclusives = Exclusives(self.loop, places.isolation)

@@ -17,6 +17,7 @@ from random import Random
 
 import psutil
 
+from taskyard_worker.artifact_link import GrpcArtifactLink
 from taskyard_worker.endpoints import Endpoints
 from taskyard_worker.errors import DataDirectoryError
 from taskyard_worker.grpc_link import GrpcLink, ThreadLink
@@ -35,6 +36,7 @@ from taskyard_worker.stand_in import StandIn
 from taskyard_worker.supervision import Supervision
 from taskyard_worker.tasks.builtin import NO_ENDPOINT, builtin_handlers, offered
 from taskyard_worker.threads import ThreadPool
+from taskyard_worker.transfers import Transfers
 from taskyard_worker.watchdog import LoopGuard
 from taskyard_worker.work import Places
 
@@ -122,14 +124,16 @@ class Worker:
         stack.callback(threads.close)
         metrics = WorkerMetrics()
         port = await self._serve_http(metrics, stack)
-        link, thread_link = open_links(settings, random)
+        link, thread_link, artifact_link = open_links(settings, random)
         stack.push_async_callback(link.close)
+        stack.push_async_callback(artifact_link.close)
+        transfers = open_transfers(home, artifact_link, random)
         runtime = Runtime(
             link=link,
             identity=identity(settings, home, port, registry),
             registry=registry,
             storage=storage,
-            places=Places(threads, ProcessIsolation(host, self._environ)),
+            places=Places(threads, ProcessIsolation(host, self._environ), transfers),
             random=random,
             wall=wall_ms,
             log=log,
@@ -183,8 +187,12 @@ def identity(settings: WorkerSettings, home: Home, port: int, registry: TaskRegi
     )
 
 
-def open_links(settings: WorkerSettings, random: Random) -> tuple[GrpcLink, ThreadLink]:
-    """Return the way to the scheduler, and the one for a thread that needs no event loop. Raises SettingsError."""
+def open_links(settings: WorkerSettings, random: Random) -> tuple[GrpcLink, ThreadLink, GrpcArtifactLink]:
+    """Return the ways to the scheduler: the worker's, that of a thread without event loop, and that of artifacts.
+
+    Raises:
+        SettingsError: The certificates cannot be read.
+    """
     certificates = None
     if settings.ca is not None:
         from taskyard_client.certificates import BadCertificates, read_certificates  # here, since few workers need it
@@ -194,7 +202,19 @@ def open_links(settings: WorkerSettings, random: Random) -> tuple[GrpcLink, Thre
         except BadCertificates as error:
             raise SettingsError(f"TASKYARD_CA is {settings.ca}, a file that {error}") from error
     address, token = settings.address, settings.token.get_secret_value()
-    return GrpcLink(address, token, random, certificates), ThreadLink(address, token, certificates)
+    return (
+        GrpcLink(address, token, random, certificates),
+        ThreadLink(address, token, certificates),
+        GrpcArtifactLink(address, token, certificates),
+    )
+
+
+def open_transfers(home: Home, link: GrpcArtifactLink, random: Random) -> Transfers:
+    """Return what brings artifacts to and fro. Raises DataDirectoryError."""
+    try:
+        return Transfers(link, home.path / "artifacts", random)
+    except OSError as error:
+        raise _unusable(home, error) from error
 
 
 def open_storage(home: Home, log: Logger) -> Storage:
@@ -203,9 +223,13 @@ def open_storage(home: Home, log: Logger) -> Storage:
         spool = FileSpool(home.path / "spool", time.monotonic, log.error)
         return Storage(spool, FileKeys(home.path / "keys.jsonl", wall_ms, log.warning))
     except OSError as error:
-        raise DataDirectoryError(
-            f"{home.path} cannot be used: {error.strerror or error}; name another directory in TASKYARD_DATA"
-        ) from error
+        raise _unusable(home, error) from error
+
+
+def _unusable(home: Home, error: OSError) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"{home.path} cannot be used: {error.strerror or error}; name another directory in TASKYARD_DATA"
+    )
 
 
 def measure_load() -> Callable[[], Load]:

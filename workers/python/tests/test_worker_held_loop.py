@@ -228,7 +228,7 @@ async def test_a_thread_speaks_over_a_channel_of_its_own_with_the_workers_token(
     scheduler = GrpcScheduler()
     async with serving(scheduler) as port:
         settings = WorkerSettings(address=f"127.0.0.1:{port}", token=SecretStr("the-token"), worker_id="w")
-        link, direct = open_links(settings, Random(1))
+        link, direct, _ = open_links(settings, Random(1))
         answer = await asyncio.to_thread(direct.heartbeat, HeartbeatRequest(worker_id="w", started_tokens=["a"]))
         assert answer.ok
         assert list(scheduler.heartbeats[0].started_tokens) == ["a"]

@@ -129,7 +129,7 @@ async def test_an_async_isolated_handler_finds_the_checkpoint_before_it(stream: 
         ("raise", {}, "INVALID_INPUT", "lacks 'kind'"),
         ("crash", {}, "HANDLER_ERROR", "was killed by signal 11"),
         ("exit", {}, "HANDLER_ERROR", "ended with exit code 7"),
-        ("large", {}, "OUTPUT_TOO_LARGE", "at most 262144 fit"),
+        ("large", {}, "OUTPUT_TOO_LARGE", "no way to artifacts"),
     ],
 )
 async def test_how_an_isolated_handler_fails(

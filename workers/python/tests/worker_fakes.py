@@ -40,6 +40,7 @@ from taskyard_worker.runtime import Runtime, Storage
 from taskyard_worker.session import Identity
 from taskyard_worker.spool import MemorySpool
 from taskyard_worker.threads import ThreadPool
+from taskyard_worker.transfers import Transfers
 from taskyard_worker.work import Places
 
 PATIENCE_S = 30.0
@@ -313,6 +314,7 @@ async def working(
     keys: KeyMemory | None = None,
     drain_grace_s: float = 5.0,
     reach_grace_s: float = 10.0,
+    transfers: Transfers | None = None,
 ) -> AsyncIterator[Bench]:
     """Run a worker against a fake scheduler until the block ends."""
     link = link or FakeLink()
@@ -322,7 +324,7 @@ async def working(
         identity=Identity("worker-1", "host", 8080, tuple(handler.name for handler in registry) or ("none",), slots),
         registry=registry,
         storage=Storage(spool or MemorySpool(), keys or MemoryKeys(wall_ms)),
-        places=Places(threads, isolation),
+        places=Places(threads, isolation, transfers),
         random=Random(1),
         wall=wall_ms,
         log=log,

@@ -29,6 +29,14 @@ from taskyard_client import AsyncClient, InvalidInput, Violation
 
 
 @dataclass(frozen=True, slots=True)
+class Scales:
+    """What recorded seconds and bytes are multiplied with."""
+
+    time: float
+    file: float
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """A file and the workflow that it became."""
 
@@ -52,6 +60,12 @@ def wfformat(
     time_scale: Annotated[
         float, typer.Option(min=0, help="Seconds that a step sleeps for each second that its task ran; 0: none.")
     ] = 1.0,
+    file_scale: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Bytes that a step writes as artifacts for each byte that its task wrote; 0: no files."
+        ),
+    ] = 0.0,
     folder: Annotated[
         str | None,
         typer.Option(
@@ -68,12 +82,15 @@ def wfformat(
 ) -> None:
     """Store recorded workflows in WfFormat 1.5 or 1.6 as workflows of `sleep` steps with the recorded dependencies.
 
+    With --file-scale they are `replay` steps, which read and write artifacts as well.
+
     Every file is checked before the first is sent. For example: taskyard import wfformat montage.json --time-scale 0.01
     """
-    _check_scale(time_scale)
+    _check_scale("--time-scale", time_scale, "times")
+    _check_scale("--file-scale", file_scale, "sizes")
     if folder is not None:
         _check_offline(folder, output, {"--address": address, "--token": token, "--ca": ca})
-    imported = _import(files, time_scale, name or "")
+    imported = _import(files, Scales(time_scale, file_scale), name or "")
     if folder is None:
         with_client(address, token, ca, lambda client: _store(client, imported, output))
     elif folder == STDOUT:
@@ -86,9 +103,9 @@ def wfformat(
             answer(each.workflow, output, partial(_told, each.workflow, done), line=len(imported) > 1)
 
 
-def _check_scale(scale: float) -> None:
+def _check_scale(option: str, scale: float, what: str) -> None:
     if not math.isfinite(scale):
-        raise CliError(f"--time-scale {scale:g} is no number that times can be multiplied with", Exit.USAGE)
+        raise CliError(f"{option} {scale:g} is no number that {what} can be multiplied with", Exit.USAGE)
 
 
 def _check_offline(folder: str, output: Output, connection: dict[str, str | None]) -> None:
@@ -101,29 +118,30 @@ def _check_offline(folder: str, output: Output, connection: dict[str, str | None
     check_folder(folder)
 
 
-def _import(names: Sequence[str], scale: float, name: str) -> list[Imported]:
+def _import(names: Sequence[str], scales: Scales, name: str) -> list[Imported]:
     """Reads every file; nothing is stored or written before all are good."""
     if name and (fault := name_fault(name)):
         raise CliError(f"--name: {fault}", Exit.USAGE)
     sources = list(read_sources(names, (".json",), MAX_BYTES))
     if name and len(sources) > 1:
         raise CliError(f"--name is for one file, and here are {len(sources)}: leave it out", Exit.USAGE)
-    imported = [Imported(source, _workflow(source, scale, name)) for source in sources]
+    imported = [Imported(source, _workflow(source, scales, name)) for source in sources]
     _check_names(imported)
     return imported
 
 
-def _workflow(source: Source, scale: float, name: str) -> pb.Workflow:
+def _workflow(source: Source, scales: Scales, name: str) -> pb.Workflow:
     recording = read_wfformat(source.data, source.file)
     faults = {
-        f"workflow.specification.tasks[{at}]": runtime_fault(task, scale) for at, task in enumerate(recording.tasks)
+        f"workflow.specification.tasks[{at}]": runtime_fault(task, scales.time)
+        for at, task in enumerate(recording.tasks)
     }
     if not name and (fault := name_fault(recording.name)):
         faults["name"] = f"{fault}; give one with --name"
     problems = [Problem(None, path, fault) for path, fault in faults.items() if fault]
     if problems:
         raise BadFile(source.file, problems)
-    return sleep_workflow(recording, scale, name)
+    return sleep_workflow(recording, scales.time, name, scales.file)
 
 
 def _check_names(imported: Sequence[Imported]) -> None:

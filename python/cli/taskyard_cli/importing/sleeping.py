@@ -1,4 +1,4 @@
-"""Makes of a recording a workflow whose steps sleep as long as its tasks ran."""
+"""Makes of a recording a workflow whose steps sleep as long as its tasks ran, and may read and write as they did."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -14,6 +15,7 @@ from taskyard.v1.policies_pb2 import TimeoutPolicy
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowStep
 from taskyard_cli.importing.members import shown
 from taskyard_cli.importing.recording import RecordedTask, Recording
+from taskyard_cli.importing.replaying import files_of, producers
 
 NAME_LIMIT = 200
 ID_LIMIT = 128
@@ -57,19 +59,25 @@ def runtime_fault(task: RecordedTask, scale: float) -> str:
     return ""
 
 
-def sleep_workflow(recording: Recording, scale: float, name: str = "") -> Workflow:
+def sleep_workflow(recording: Recording, scale: float, name: str = "", file_scale: float = 0.0) -> Workflow:
     """Returns the workflow.
 
     Args:
         recording: What was recorded; `runtime_fault` finds nothing in its tasks.
         scale: Seconds of sleep for each second of run time, from 0.
         name: Of the workflow; empty: the recording's.
+        file_scale: Bytes of an artifact for each byte of a file, from 0; 0: no files.
     """
     ids = step_ids(task.id for task in recording.tasks)
+    made = producers(recording)
+
+    def files(task: RecordedTask) -> dict[str, Any] | None:
+        return files_of(task, recording, file_scale, ids, made) if file_scale else None
+
     return Workflow(
         name=name or recording.name,
         description=recording.description[:TEXT_LIMIT],
-        steps=[_step(task, ids, _sleep_s(task, scale)) for task in recording.tasks],
+        steps=[_step(task, ids, _sleep_s(task, scale), files(task)) for task in recording.tasks],
     )
 
 
@@ -78,13 +86,13 @@ def _sleep_s(task: RecordedTask, scale: float) -> float:
     return int(seconds) if seconds == int(seconds) else seconds
 
 
-def _step(task: RecordedTask, ids: dict[str, str], seconds: float) -> WorkflowStep:
+def _step(task: RecordedTask, ids: dict[str, str], seconds: float, files: dict[str, Any] | None) -> WorkflowStep:
     told = task.name if ids[task.id] == task.id else f"{task.name} (id {task.id})"
     step = WorkflowStep(
         id=ids[task.id],
-        task_type="sleep",
+        task_type="sleep" if files is None else "replay",
         needs=[ids[parent] for parent in task.parents],
-        input_json=json.dumps({"seconds": seconds}, separators=(",", ":")),
+        input_json=json.dumps({"seconds": seconds, **(files or {})}, separators=(",", ":")),
         description=told[:TEXT_LIMIT],
     )
     if seconds > LONG_S:

@@ -45,6 +45,8 @@ def writes(changes: Changes) -> bool:
         or changes.pause_upserts
         or changes.pause_deletes
         or changes.workflow_head_upserts
+        or changes.artifact_inserts
+        or changes.artifact_deletes
     )
 
 

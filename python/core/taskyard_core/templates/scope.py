@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from taskyard_core.artifacts import holds_value, is_value, member
 from taskyard_core.templates.errors import RenderError
 from taskyard_core.templates.late import ATTEMPT_MARK
 from taskyard_core.templates.references import INPUTS, RUN, SECRET, STEPS, VARS, Reference, Segment
@@ -81,6 +82,22 @@ class Rendering:
         self.charge(self._weights[key], field, reference)
 
 
+def as_part(value: object, field: str, reference: Reference) -> str:
+    """Return a value as a part of a longer text.
+
+    Raises:
+        RenderError: It is, or holds, an output that is too large for that.
+    """
+    text = as_text(value, field, reference)
+    if is_value(text) if isinstance(value, str) else holds_value(text):
+        sentence = (
+            "the output is too large to be put into text: it is an artifact; let the whole value be this reference, or"
+            " refer to a small part of it"
+        )
+        raise RenderError(field, reference.text(), sentence)
+    return text
+
+
 def as_text(value: object, field: str, reference: Reference) -> str:
     """Return a value as it stands in text: a string as it is, all else as compact JSON (null as `null`)."""
     if isinstance(value, str):
@@ -121,7 +138,9 @@ def resolve(reference: Reference, scope: Scope, field: str) -> object:
 def _walk(value: object, reference: Reference, start: int, field: str) -> object:
     for place in range(start, len(reference.path)):
         segment = reference.path[place]
-        if isinstance(segment, str):
+        if isinstance(value, str) and is_value(value):
+            value = member(value, segment)  # what is in it is found where it is read
+        elif isinstance(segment, str):
             if not isinstance(value, Mapping) or segment not in value:
                 raise RenderError(field, reference.text(place + 1), _missing_key(value, segment))
             value = value[segment]

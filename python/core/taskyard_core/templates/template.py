@@ -9,7 +9,7 @@ from typing import Final
 from taskyard_core.templates.errors import TemplateError
 from taskyard_core.templates.parser import parse
 from taskyard_core.templates.references import Reference
-from taskyard_core.templates.scope import RENDER_LIMIT, Rendering, Scope, as_text, resolve
+from taskyard_core.templates.scope import RENDER_LIMIT, Rendering, Scope, as_part, as_text, resolve
 from taskyard_core.violations import cut
 
 DEPTH_LIMIT: Final = 100
@@ -66,9 +66,10 @@ class Template:
     def render_text(self, rendering: Rendering) -> str:
         """Render as a part of a greater rendering."""
         pieces: list[str] = []
+        written = as_text if self.is_whole else as_part
         for part in self._parts:
             if isinstance(part, Reference):
-                text = as_text(resolve(part, rendering.scope, self.field), self.field, part)
+                text = written(resolve(part, rendering.scope, self.field), self.field, part)
                 rendering.charge(len(text), self.field, part)
                 pieces.append(text)
             else:

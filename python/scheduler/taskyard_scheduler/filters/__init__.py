@@ -8,6 +8,7 @@ What else CEL has is recognised and refused by name, with what can be written in
 """
 
 from taskyard_scheduler.filters.fields import (
+    ARTIFACT_FIELDS,
     DEFINITION_FIELDS,
     PAUSE_FIELDS,
     QUEUE_FIELDS,
@@ -24,6 +25,7 @@ from taskyard_scheduler.filters.parser import Op, parse_filter
 from taskyard_scheduler.filters.words import FilterError
 
 __all__ = [
+    "ARTIFACT_FIELDS",
     "DEFINITION_FIELDS",
     "PAUSE_FIELDS",
     "QUEUE_FIELDS",

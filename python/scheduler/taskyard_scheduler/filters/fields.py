@@ -80,6 +80,15 @@ WORKFLOW_FIELDS: Final[Fields] = {
     "create_time": FieldSpec("created_at", "time"),
     "source": FieldSpec("source"),
 }
+ARTIFACT_FIELDS: Final[Fields] = {
+    "artifact_id": FieldSpec("id"),
+    "name": FieldSpec("name"),
+    "media_type": FieldSpec("media_type"),
+    "size": FieldSpec("size", "integer"),
+    "sha256": FieldSpec("sha256"),
+    "task_id": FieldSpec("task_id"),
+    "create_time": FieldSpec("created_at", "time"),
+}
 DEFINITION_FIELDS: Final[Fields] = {
     "name": FieldSpec("name"),
     "number": FieldSpec("number", "integer"),

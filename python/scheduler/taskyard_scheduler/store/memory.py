@@ -27,19 +27,22 @@ from taskyard_scheduler.store.port import (
     StoreError,
     TermStart,
 )
+from taskyard_scheduler.store.references import with_references
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-Kind = Literal["instance", "run"]
+Kind = Literal["instance", "run", "artifact"]
 Faults = Callable[[str], Awaitable[None]]
 """Awaited with `before:NAME` and `after:NAME` around each method NAME of the port; may wait, and may raise.
 
 What is raised before a method keeps it from happening; after it, its caller does not learn that it happened.
 """
 
-_OWNERS: Final = {"instance": "instances", "run": "runs"}
-_COLUMNS: Final = {"instance": records.INSTANCE_COLUMNS, "run": records.RUN_COLUMNS}
+_OWNERS: Final = {"instance": "instances", "run": "runs", "artifact": "artifacts"}
+_COLUMNS: Final = {
+    "instance": records.INSTANCE_COLUMNS, "run": records.RUN_COLUMNS, "artifact": records.ARTIFACT_COLUMNS,
+}  # fmt: skip
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
@@ -127,7 +130,7 @@ class MemoryStore(Store):
             return  # an earlier attempt of this commit did succeed
         if database.revision != changes.revision - 1:
             raise StoreError.out_of_order(changes.revision, database.revision, term)
-        refused = apply(database.tables, changes)
+        refused = apply(database.tables, with_references(changes))
         if refused:
             raise RowsRefused(refused)
         database.revision = changes.revision
@@ -341,6 +344,41 @@ class MemoryStore(Store):
         async with self._operation("list_task_definitions"):
             found = self._matching("task_definitions", tenant, [Condition("name", ">", after), *where])
         return [row_of(record, records.TASK_DEFINITION_COLUMNS) for record in found[:limit]]
+
+    @override
+    async def get_artifact(self, tenant: str, id: str) -> Row | None:
+        async with self._operation("get_artifact"):
+            record = self._database.tables["artifacts"].rows.get((tenant, id))
+        return row_of(record, records.ARTIFACT_COLUMNS) if record else None
+
+    @override
+    async def list_artifacts(
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        async with self._operation("list_artifacts"):
+            return self._list("artifact", tenant, where, after, limit, newest_first)
+
+    @override
+    async def artifact_holders(self, tenant: str, artifact: str, limit: int) -> list[tuple[str, str]]:
+        async with self._operation("artifact_holders"):
+            keys = [key for key, _ in self._references() if key[:2] == (tenant, artifact)]
+        return [(kind, holder) for _, _, kind, holder in keys[:limit]]
+
+    @override
+    async def load_artifacts(self, after: tuple[str, str], limit: int) -> list[tuple[str, str, int, bool]]:
+        async with self._operation("load_artifacts"):
+            found = [r for key, r in self._database.tables["artifacts"].ordered() if key > after][:limit]
+            referred = {key[:2] for key, _ in self._references()}
+        return [(r["tenant"], r["id"], r["created_at"], (r["tenant"], r["id"]) in referred) for r in found]
+
+    @override
+    async def known_artifacts(self, tenant: str, ids: Sequence[str]) -> set[str]:
+        async with self._operation("known_artifacts"):
+            known = self._database.tables["artifacts"].rows
+            return {id for id in ids if (tenant, id) in known}
+
+    def _references(self) -> list[tuple[Any, Record]]:
+        return self._database.tables["artifact_references"].ordered()
 
 
 def _place(record: Record) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from taskyard_core.records import Changes, Row
 from taskyard_scheduler.store.port import RefusedRow
 from taskyard_scheduler.store.refused import units_of
-from taskyard_scheduler.store.tables import METADATA
+from taskyard_scheduler.store.tables import METADATA, REFERENCES
 from taskyard_scheduler.store.writes import STEPS, Step
 
 Record = dict[str, Any]
@@ -110,6 +110,11 @@ def _write(tables: Tables, written: _Undo, step: Step, row: Row) -> str | None:
     new: Record = dict(zip(step.columns, row, strict=True))
     key = tuple([new[column] for column in step.key])
     if step.verb == "delete":
+        if step.spares is not None and _spared(tables, step, new):
+            return None
+        if step.table is REFERENCES:
+            _let_go(tables, written, key)
+            return None
         for table in (name, *(table.name for table in step.also)):
             _delete(tables, written, table, key)
         return None
@@ -123,6 +128,18 @@ def _write(tables: Tables, written: _Undo, step: Step, row: Row) -> str | None:
     if wrong is None:
         written.put(name, key, new if before is None else before | new)
     return wrong
+
+
+def _spared(tables: Tables, step: Step, record: Record) -> bool:
+    other, columns = step.spares or (REFERENCES, ())
+    return any(all(row[theirs] == record[own] for theirs, own in columns) for row in tables[other.name].rows.values())
+
+
+def _let_go(tables: Tables, written: _Undo, holder: Key) -> None:
+    """Takes out all that a holder refers to: it is not what the table's key begins with."""
+    name = REFERENCES.name
+    for found in [key for key in tables[name].rows if (key[0], *key[2:]) == holder]:
+        written.put(name, found, None)
 
 
 def _delete(tables: Tables, written: _Undo, table: str, key: Key) -> None:

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from taskyard_core.records import Row
 from taskyard_scheduler.store.tables import SPARE
-from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts
+from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts, unspared
 
 ROWS: Final = 1_024
 """The most rows in one statement."""
@@ -56,7 +56,7 @@ class MysqlWriter(Writer):
                 match = "".join(f"{c} = {literal(v)} AND " for c, v in zip(step.key, first, strict=False))
                 for start in range(0, len(last), ROWS):
                     values = ", ".join(last[start : start + ROWS])
-                    where = f"{match}{step.key[-1]} IN ({values})"
+                    where = f"{match}{step.key[-1]} IN ({values}){unspared(step)}"
                     cursor.execute(f"DELETE FROM {table.name} WHERE {where}".encode())  # noqa: S608 - escaped
 
     @override

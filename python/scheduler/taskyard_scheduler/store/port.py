@@ -299,6 +299,28 @@ class Store(Protocol):
         """TASK_DEFINITION_COLUMNS by name, after the given one."""
         ...
 
+    async def get_artifact(self, tenant: str, id: str) -> Row | None:
+        """ARTIFACT_COLUMNS."""
+        ...
+
+    async def list_artifacts(
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        """ARTIFACT_COLUMNS by id, the order of creation, beyond `after` in the direction of travel."""
+        ...
+
+    async def artifact_holders(self, tenant: str, artifact: str, limit: int) -> list[tuple[str, str]]:
+        """(kind, name) of what refers to an artifact, in order."""
+        ...
+
+    async def load_artifacts(self, after: tuple[str, str], limit: int) -> list[tuple[str, str, int, bool]]:
+        """(tenant, id, created_at, whether anything refers to it) by (tenant, id), after the given key."""
+        ...
+
+    async def known_artifacts(self, tenant: str, ids: Sequence[str]) -> set[str]:
+        """Which of these artifacts there are."""
+        ...
+
 
 class Election(Protocol):
     """Who leads. Winning is followed by `Store.begin_term`; the term, not the election, fences writes."""

@@ -16,6 +16,7 @@ from taskyard_core.pauses import HeldRuns
 from taskyard_core.records import INSTANCE_COLUMNS, PHASES, Phase, Row
 from taskyard_scheduler.store.port import Condition, Found, StoreError
 from taskyard_scheduler.store.tables import (
+    ARTIFACTS,
     ATTEMPTS,
     CHECKPOINTS,
     INSTANCES,
@@ -24,6 +25,7 @@ from taskyard_scheduler.store.tables import (
     PAUSES,
     PENDING_OR_IN_FLIGHT,
     READY,
+    REFERENCES,
     REQUESTS,
     RUNS,
     TASK_DEFINITIONS,
@@ -33,7 +35,7 @@ from taskyard_scheduler.store.tables import (
     WORKFLOWS,
 )  # fmt: skip
 
-Kind = Literal["instance", "run"]
+Kind = Literal["instance", "run", "artifact"]
 Clause = sa.ColumnElement[bool]
 
 IN_LIST: Final = 500
@@ -45,7 +47,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "in": lambda column, values: column.in_(values),
     "has": lambda column, part: sa.func.instr(column, part) > 0,
 }  # fmt: skip
-_OWNERS: Final = {"instance": INSTANCES, "run": RUNS}
+_OWNERS: Final = {"instance": INSTANCES, "run": RUNS, "artifact": ARTIFACTS}
 
 _INSTANCE: Final = tuple(INSTANCES.c[column] for column in INSTANCE_COLUMNS)
 _WITH_CHECKPOINT: Final = sa.select(
@@ -284,10 +286,10 @@ def list_records(
     limit: int,
     newest_first: bool,
 ) -> list[Row]:
-    """Instances or runs by id, which is the order of creation."""
+    """Instances, runs or artifacts by id, which is the order of creation."""
     table = _OWNERS[kind]
     id = table.c.id
-    columns = _INSTANCE if kind == "instance" else tuple(RUNS.c)
+    columns = _INSTANCE if kind == "instance" else tuple(table.c)
     query = sa.select(*columns).where(table.c.tenant == tenant, *_clauses(table, where))
     if kind == "instance" and _all_in_flight(where):  # few, and an index has them; the key would be walked to its end
         query = query.where(PENDING_OR_IN_FLIGHT, INSTANCES.c.phase == int(Phase.IN_FLIGHT))
@@ -351,6 +353,33 @@ def list_task_definitions(
     query = sa.select(TASK_DEFINITIONS).where(c.tenant == tenant, c.name > after)
     query = query.where(*_clauses(TASK_DEFINITIONS, where))
     return rows(connection, query.order_by(c.name).limit(limit))
+
+
+def get_artifact(connection: Connection, tenant: str, id: str) -> Row | None:
+    """One artifact."""
+    return _first(rows(connection, sa.select(ARTIFACTS).where(ARTIFACTS.c.tenant == tenant, ARTIFACTS.c.id == id)))
+
+
+def artifact_holders(connection: Connection, tenant: str, artifact: str, limit: int) -> list[tuple[str, str]]:
+    """What refers to an artifact."""
+    c = REFERENCES.c
+    query = sa.select(c.holder_kind, c.holder).where(c.tenant == tenant, c.artifact == artifact)
+    found = rows(connection, query.order_by(c.holder_kind, c.holder).limit(limit))
+    return [(kind, holder) for kind, holder in found]
+
+
+def load_artifacts(connection: Connection, after: tuple[str, str], limit: int) -> list[tuple[str, str, int, bool]]:
+    """Artifacts of all tenants, and whether anything refers to them."""
+    c, r = ARTIFACTS.c, REFERENCES.c
+    referred = sa.exists().where(r.tenant == c.tenant, r.artifact == c.id)
+    query: Any = sa.select(c.tenant, c.id, c.created_at, referred)
+    found = _page(connection, query, c.tenant, c.id, after, limit)
+    return [(tenant, id, created_at, bool(used)) for tenant, id, created_at, used in found]
+
+
+def known_artifacts(connection: Connection, tenant: str, ids: Sequence[str]) -> set[str]:
+    """Which artifacts there are."""
+    return {id for (id,) in _in_chunks(connection, (ARTIFACTS.c.id,), tenant, ARTIFACTS.c.id, ids)}
 
 
 def _clauses(table: sa.Table, where: Sequence[Condition]) -> list[Clause]:

@@ -32,6 +32,7 @@ from taskyard_scheduler.store.port import (
     StoreUnavailable,
     TermStart,
 )
+from taskyard_scheduler.store.references import with_references
 from taskyard_scheduler.store.refused import find_refused, units_of
 from taskyard_scheduler.store.tables import CLUSTER
 from taskyard_scheduler.store.writes import BadRow, Cursor, Writer
@@ -158,6 +159,7 @@ class SqlStore(Store):
         return self._lane(COMMITS).start(partial(self._commit, term, changes))
 
     def _commit(self, term: int, changes: Changes, connection: Connection) -> None:
+        changes = with_references(changes)
         try:
             with self._transaction(connection) as cursor:
                 if self._prove(cursor, term, changes.revision):
@@ -331,6 +333,28 @@ class SqlStore(Store):
     @override
     async def list_task_definitions(self, tenant: str, where: Sequence[Condition], after: str, limit: int) -> list[Row]:
         return await self._list(reads.list_task_definitions, tenant, where, after, limit)
+
+    @override
+    async def get_artifact(self, tenant: str, id: str) -> Row | None:
+        return await self._read(reads.get_artifact, tenant, id)
+
+    @override
+    async def list_artifacts(
+        self, tenant: str, where: Sequence[Condition], after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row]:
+        return await self._list(reads.list_records, "artifact", tenant, where, after, limit, newest_first)
+
+    @override
+    async def artifact_holders(self, tenant: str, artifact: str, limit: int) -> list[tuple[str, str]]:
+        return await self._read(reads.artifact_holders, tenant, artifact, limit)
+
+    @override
+    async def load_artifacts(self, after: tuple[str, str], limit: int) -> list[tuple[str, str, int, bool]]:
+        return await self._list(reads.load_artifacts, after, limit)
+
+    @override
+    async def known_artifacts(self, tenant: str, ids: Sequence[str]) -> set[str]:
+        return await self._list(reads.known_artifacts, tenant, ids)
 
 
 def _term_and_revision(cursor: DBAPICursor) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from taskyard_core.records import Row
-from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts
+from taskyard_scheduler.store.writes import BadRow, Cursor, Step, Writer, parts, unspared
 
 ROWS: Final = 768
 """The most rows in one statement: times 40 columns, fewer than the 32,766 parameters of a default SQLite."""
@@ -171,4 +171,5 @@ def _delete(step: Step, table: str, shape: Shape, room: int) -> str:
     return (
         f"DELETE FROM {table} WHERE rowid IN (SELECT found.rowid"  # noqa: S608 - our own names
         f" {_from_values(shape, room)} CROSS JOIN {table} AS found WHERE {_match(step, shape, 'found')})"
+        f"{unspared(step)}"
     )

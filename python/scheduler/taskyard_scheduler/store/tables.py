@@ -49,6 +49,8 @@ _TYPES: Final[dict[str, sa.types.TypeEngine[Any]]] = {
     "updated_at": _BIG, "content_hash": _HASH, "expire_at": _BIG, "tags": _TEXT, "start_at": _BIG,
     "variables_json": _LARGE, "variable": _BYTES, "scope": _COUNT, "reason": _TEXT, "paused_by": _NAME,
     "source": _NAME, "deleted_version": _BIG,
+    "media_type": _NAME, "size": _BIG, "sha256": _ID, "task_id": _ID, "artifact": _ID, "holder_kind": _ID,
+    "holder": _NAME,
 }  # fmt: skip
 """The type of a column is that of its name, in every table."""
 
@@ -89,6 +91,10 @@ REQUESTS: Final = _table("requests", records.REQUEST_COLUMNS, ("tenant", "reques
 TASK_DEFINITIONS: Final = _table("task_definitions", records.TASK_DEFINITION_COLUMNS, ("tenant", "name"))
 VARIABLES: Final = _table("variables", records.VARIABLE_COLUMNS, ("tenant", "name"))
 PAUSES: Final = _table("pauses", records.PAUSE_COLUMNS, ("tenant", "scope", "name"))
+ARTIFACTS: Final = _table("artifacts", records.ARTIFACT_COLUMNS, ("tenant", "id"))
+REFERENCES: Final = _table(
+    "artifact_references", records.REFERENCE_COLUMNS, ("tenant", "artifact", "holder_kind", "holder")
+)
 WORKFLOWS: Final = _table("workflows", records.WORKFLOW_COLUMNS, ("tenant", "name", "version"))
 WORKFLOW_HEADS: Final = _table("workflow_heads", records.WORKFLOW_HEAD_COLUMNS, ("tenant", "name"))
 
@@ -123,6 +129,7 @@ for _owner in (INSTANCES, RUNS):
         sqlite_where=sa.text("idempotency_key IS NOT NULL"),
     )  # fmt: skip
 sa.Index("instances_run", INSTANCES.c.tenant, INSTANCES.c.run_id, sqlite_where=OF_A_RUN)
+sa.Index("artifact_holders", REFERENCES.c.tenant, REFERENCES.c.holder_kind, REFERENCES.c.holder)
 sa.Index("runs_live", RUNS.c.ended_at, RUNS.c.tenant, RUNS.c.id, sqlite_where=NOT_ENDED)
 # Recovery reads every tenant at once, so these two lead with the phase. MySQL has the second one only: an index
 # of all rows is dear, and what it has to sort at recovery is little.

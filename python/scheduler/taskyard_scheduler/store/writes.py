@@ -29,6 +29,7 @@ class Step:
         columns: Columns of a row, in order.
         key: The columns that say which row it is.
         also: For a delete: further tables whose rows of the same key go too.
+        spares: For a delete: rows stay that this table has a row for: pairs of its column and their own.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Step:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     also: tuple[sa.Table, ...] = ()
+    spares: tuple[sa.Table, tuple[tuple[str, str], ...]] | None = None
 
     @property
     def rest(self) -> tuple[str, ...]:
@@ -51,6 +53,8 @@ class Step:
 _ID: Final = ("tenant", "id")
 _NAME: Final = ("tenant", "name")
 _PAUSE: Final = ("tenant", "scope", "name")
+_HOLDER: Final = ("tenant", "holder_kind", "holder")
+_REFERENCE: Final = ("tenant", "artifact", "holder_kind", "holder")
 
 STEPS: Final = (
     Step("instance_deletes", "delete", tables.INSTANCES, _ID, _ID, (tables.ATTEMPTS, tables.CHECKPOINTS)),
@@ -58,22 +62,34 @@ STEPS: Final = (
     Step("task_definition_deletes", "delete", tables.TASK_DEFINITIONS, _NAME, _NAME),
     Step("variable_deletes", "delete", tables.VARIABLES, _NAME, _NAME),
     Step("pause_deletes", "delete", tables.PAUSES, _PAUSE, _PAUSE),
+    Step("reference_deletes", "delete", tables.REFERENCES, _HOLDER, _HOLDER),
     Step("instance_inserts", "insert", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
     Step("attempt_inserts", "insert", tables.ATTEMPTS, records.ATTEMPT_COLUMNS, (*_ID, "attempt")),
     Step("run_inserts", "insert", tables.RUNS, records.RUN_COLUMNS, _ID),
     Step("request_inserts", "insert", tables.REQUESTS, records.REQUEST_COLUMNS, ("tenant", "request_id")),
     Step("workflow_inserts", "insert", tables.WORKFLOWS, records.WORKFLOW_COLUMNS, (*_NAME, "version")),
+    Step("artifact_inserts", "insert", tables.ARTIFACTS, records.ARTIFACT_COLUMNS, _ID),
     Step("checkpoint_upserts", "upsert", tables.CHECKPOINTS, records.CHECKPOINT_COLUMNS, _ID),
     Step("worker_upserts", "upsert", tables.WORKERS, records.WORKER_COLUMNS, ("id",)),
     Step("task_definition_upserts", "upsert", tables.TASK_DEFINITIONS, records.TASK_DEFINITION_COLUMNS, _NAME),
     Step("variable_upserts", "upsert", tables.VARIABLES, records.VARIABLE_COLUMNS, _NAME),
     Step("pause_upserts", "upsert", tables.PAUSES, records.PAUSE_COLUMNS, _PAUSE),
     Step("workflow_head_upserts", "upsert", tables.WORKFLOW_HEADS, records.WORKFLOW_HEAD_COLUMNS, _NAME),
+    Step("reference_upserts", "upsert", tables.REFERENCES, records.REFERENCE_COLUMNS, _REFERENCE),
     Step("instance_updates", "update", tables.INSTANCES, records.INSTANCE_UPDATE, _ID),
     Step("instance_rewrites", "update", tables.INSTANCES, records.INSTANCE_COLUMNS, _ID),
     Step("run_updates", "update", tables.RUNS, records.RUN_UPDATE, _ID),
-)
-"""In the order in which they are written: deletes, inserts, updates."""
+    Step(
+        "artifact_deletes", "delete", tables.ARTIFACTS, _ID, _ID,
+        spares=(tables.REFERENCES, (("tenant", "tenant"), ("artifact", "id"))),
+    ),
+    Step(
+        "reference_ends", "delete", tables.REFERENCES, _HOLDER, _HOLDER,
+        spares=(tables.ARTIFACTS, (("tenant", "tenant"), ("id", "holder"))),
+    ),
+)  # fmt: skip
+"""In the order in which they are written: deletes, inserts, updates; last artifacts that nothing refers to, and the
+references of those that are gone."""
 
 
 CHARACTERS: Final = 1 << 20
@@ -116,7 +132,7 @@ class Writer(ABC):
 
     @abstractmethod
     def delete(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
-        """Deletes the rows with these keys, also in `step.also`; a missing one is no error."""
+        """Deletes the rows with these keys, also in `step.also`, but for `step.spares`; a missing one is no error."""
 
     @abstractmethod
     def insert(self, cursor: Cursor, step: Step, rows: Sequence[Row]) -> None:
@@ -143,6 +159,16 @@ def rows_of(changes: Changes, step: Step) -> Sequence[Row]:
     """Returns one list of the changes; keys that are a single text as tuples too."""
     rows: list[Row] = getattr(changes, step.kind)
     return [(row,) for row in rows] if step.kind == "worker_deletes" else rows
+
+
+@cache
+def unspared(step: Step) -> str:
+    """Returns the condition that spares rows, as SQL after others; empty for a step that spares none."""
+    if step.spares is None:
+        return ""
+    other, columns = step.spares
+    match = " AND ".join(f"{other.name}.{theirs} = {step.table.name}.{own}" for theirs, own in columns)
+    return f" AND NOT EXISTS (SELECT 1 FROM {other.name} WHERE {match})"  # noqa: S608 - our own names
 
 
 def parts(step: Step, rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:

@@ -17,6 +17,7 @@ from taskyard_worker.registry import Handler, Mode, TaskRegistry, make_handler
 from taskyard_worker.settings import WorkerSettings
 from taskyard_worker.tasks.embedding import Embedding
 from taskyard_worker.tasks.http import http
+from taskyard_worker.tasks.replay import replay
 from taskyard_worker.tasks.shell import Shell
 from taskyard_worker.tasks.sleep import sleep
 from taskyard_worker.tasks.text_process import text_process
@@ -44,6 +45,7 @@ def builtin_handlers(host: ProcessHost, environ: Mapping[str, str], settings: Wo
     handlers = [
         shell_handler(host, environ),
         make_handler("sleep", sleep),
+        make_handler("replay", replay),
         make_handler("text_process", text_process),
         make_handler("http", http),
         make_handler("embedding", Embedding(models).run),
