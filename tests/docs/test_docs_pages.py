@@ -27,6 +27,7 @@ from taskyard_client import AsyncClient, RunHandle, TaskHandle
 from taskyard_core.retry import FailureKind
 from taskyard_core.violations import InvalidInput
 from taskyard_scheduler.ingress.workflows import read_workflow
+from taskyard_scheduler.services.artifact_bytes import BYTES_PATH, UPLOAD_PATH
 from taskyard_service.status import HTTP_STATUS
 from taskyard_worker import Context, TaskLog, WorkerSettings
 from taskyard_worker.context import to_json
@@ -135,9 +136,10 @@ def test_what_the_page_about_http_calls_is_there() -> None:
     assert len(named) >= 6
     assert [(service, method) for service, method in named if method not in services[service].methods_by_name] == []
     paths = "\n".join(binding.template.text for binding in BINDINGS)
-    used = {re.sub(r"\$\w+", "{}", path) for path in re.findall(r"\$TASKYARD(/api/v1/[^\s\"']*)", text)}
+    used = {re.sub(r"\$\w+", "{}", path) for path in re.findall(r"\$TASKYARD(/api/v1/[^\s\"'?]*)", text)}
     shapes = re.sub(r"\{[^}]*\}", "{}", paths).splitlines()
     shapes += ["/api/v1/openapi.json", "/api/v1/workflows/greet"]
+    shapes += [re.sub(r"\{[^}]*\}", "{}", path) for path in (BYTES_PATH, UPLOAD_PATH)]  # written by hand
     assert used - set(shapes) == set()
 
 

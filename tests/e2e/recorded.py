@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import json_format
 
@@ -42,6 +45,29 @@ async def run_and_check(site: Site, workflow: str, graph: Mapping[str, Sequence[
     listed = client.list_tasks(filter=f'run_id == "{run.id}"', page_size=1000)
     check_history(told, {task.step_id: task async for task in listed}, graph)
     return told
+
+
+async def check_files(site: Site, document: Mapping[str, Any], told: pb.GetRunResponse, scale: float) -> None:
+    """Holds the artifacts of a run against the files that were recorded: each was written, at its size, and read.
+
+    Raises:
+        AssertionError: They are others.
+    """
+    client = site.client()
+    specification = document["workflow"]["specification"]
+    sizes = {each["id"]: math.ceil(each["sizeInBytes"] * scale) for each in specification.get("files", [])}
+    writers = {file: task["id"] for task in specification["tasks"] for file in task.get("outputFiles", [])}
+    tasks_of = {step.step_id: step.task_id for step in told.steps}
+    outputs = {id: await client.task(task_id).result() for id, task_id in tasks_of.items()}
+    for task in specification["tasks"]:
+        files = outputs[task["id"]]["files"]
+        assert files.keys() == set(task.get("outputFiles", []))
+        for file, uri in files.items():
+            artifact = await client.artifacts.get(uri)
+            assert (artifact.name, artifact.size) == (file, sizes.get(file, 0))
+        read = json.loads((await client.get_task(tasks_of[task["id"]])).task.input_json)["read"]
+        mine = [file for file in task.get("inputFiles", []) if writers.get(file) in task["parents"]]
+        assert read == [outputs[writers[file]]["files"][file] for file in dict.fromkeys(mine)]
 
 
 def check_history(

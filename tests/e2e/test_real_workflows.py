@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from wfformat_documents import SHAPES, figures, graph_of, legal
 
-from e2e.recorded import import_file, run_and_check
+from e2e.recorded import check_files, import_file, run_and_check
 from e2e.site import Site
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data" / "workflows"
@@ -67,3 +67,15 @@ async def test_the_run_times_are_those_recorded(folder: Path, shared_site: Site)
         assert workflow.name == recorded["name"]
         slept = {step.id: json.loads(step.input_json)["seconds"] for step in workflow.steps}
         assert slept == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("stem", ["montage-chameleon-2mass-005d-001", "1000genome-chameleon-10ch-100k-001"])
+async def test_recorded_files_are_written_and_read(stem: str, folder: Path, shared_site: Site) -> None:
+    """What a step reads is what the steps before it wrote, at a part of the recorded sizes."""
+    recorded = json.loads((folder / f"{stem}.json").read_bytes())
+    workflow = await import_file(
+        shared_site, folder / f"{stem}.json", "--file-scale", "0.0001", "--name", f"files-{stem}"
+    )
+    assert {step.task_type for step in workflow.steps} == {"replay"}
+    told = await run_and_check(shared_site, workflow.name, graph_of(recorded))
+    await check_files(shared_site, recorded, told, 0.0001)

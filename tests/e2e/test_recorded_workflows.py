@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from wfformat_documents import SHAPES, document, encoded, legal
 
-from e2e.recorded import check_history, import_file, run_and_check
+from e2e.recorded import check_files, check_history, import_file, run_and_check
 from e2e.site import Site
 from taskyard.v1 import tasks_pb2 as tasks
 from taskyard.v1 import workflows_pb2 as pb
@@ -39,6 +39,20 @@ async def test_steps_sleep_as_long_as_tasks_ran_by_the_scale(shared_site: Site, 
     told = await run_and_check(shared_site, "slow", graph)
     took_ms = (told.run.end_time.ToNanoseconds() - told.run.create_time.ToNanoseconds()) / 1e6
     assert took_ms >= max(ends.values()) - 2  # the clock of the history counts milliseconds
+
+
+async def test_recorded_file_sizes_are_made_real(shared_site: Site, tmp_path: Path) -> None:
+    graph = {"a#1": [], "b": ["a#1"], 'c"${x}\\': ["a#1"], "d": ["b", 'c"${x}\\']}
+    recorded = document(graph, name="files")
+    file = tmp_path / "files.json"
+    file.write_bytes(encoded(recorded))
+    workflow = await import_file(shared_site, file, "--file-scale", "0.5")
+    ids = dict(zip(graph, [step.id for step in workflow.steps], strict=True))
+    renamed = {ids[task]: [ids[parent] for parent in parents] for task, parents in graph.items()}
+    told = await run_and_check(shared_site, "files", renamed)
+    for task in recorded["workflow"]["specification"]["tasks"]:
+        task["id"], task["parents"] = ids[task["id"]], [ids[parent] for parent in task["parents"]]
+    await check_files(shared_site, recorded, told, 0.5)
 
 
 def check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import json
 import re
@@ -15,6 +16,8 @@ import grpc.aio
 from scripted_faults import Fault, FaultInterceptor
 
 from taskyard.v1 import (
+    artifacts_pb2,
+    artifacts_pb2_grpc,
     fleet_pb2,
     fleet_pb2_grpc,
     tasks_pb2,
@@ -44,6 +47,7 @@ class Model:
         self.definitions: dict[str, tasks_pb2.TaskDefinition] = {}
         self.variables: dict[str, workflows_pb2.Variable] = {}
         self.logs: dict[str, list[tasks_pb2.StoredLogLine]] = {}
+        self.artifacts: dict[str, tuple[artifacts_pb2.Artifact, bytes]] = {}
         self.workers: list[fleet_pb2.Worker] = []
         self.queues: list[fleet_pb2.Queue] = []
         self.status = fleet_pb2.GetClusterStatusResponse()
@@ -451,6 +455,45 @@ class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
         return found
 
 
+class Artifacts(artifacts_pb2_grpc.ArtifactServiceServicer):
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    async def UploadArtifact(self, request_iterator: Any, context: Context) -> Any:
+        requests = [request async for request in request_iterator]
+        head = requests[0].head
+        data = b"".join(request.data for request in requests[1:])
+        id = f"018f3b5e-7c1a-7abc-9def-{len(self.model.artifacts) + 1:012x}"
+        artifact = artifacts_pb2.Artifact(
+            uri=f"artifact://{id}", artifact_id=id, name=head.name, media_type=head.media_type, size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+        )  # fmt: skip
+        self.model.artifacts[id] = (artifact, data)
+        return artifacts_pb2.UploadArtifactResponse(artifact=artifact)
+
+    async def DownloadArtifact(self, request: Any, context: Context) -> AsyncIterator[Any]:
+        artifact, data = await self._find(request.artifact_id, context)
+        yield artifacts_pb2.DownloadArtifactResponse(artifact=artifact)
+        yield artifacts_pb2.DownloadArtifactResponse(data=data[request.offset :])
+
+    async def GetArtifact(self, request: Any, context: Context) -> Any:
+        artifact, _ = await self._find(request.artifact_id, context)
+        return artifacts_pb2.GetArtifactResponse(artifact=artifact)
+
+    async def ListArtifacts(self, request: Any, context: Context) -> Any:
+        return artifacts_pb2.ListArtifactsResponse(artifacts=[each for each, _ in self.model.artifacts.values()])
+
+    async def DeleteArtifact(self, request: Any, context: Context) -> Any:
+        await self._find(request.artifact_id, context)
+        del self.model.artifacts[request.artifact_id]
+        return artifacts_pb2.DeleteArtifactResponse()
+
+    async def _find(self, id: str, context: Context) -> tuple[artifacts_pb2.Artifact, bytes]:
+        if id not in self.model.artifacts:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no artifact {id!r}")
+        return self.model.artifacts[id]
+
+
 class Fleet(fleet_pb2_grpc.FleetServiceServicer):
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -500,6 +543,7 @@ class ScriptedServer:
         tasks_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(self.model), self._server)
         workflows_pb2_grpc.add_WorkflowServiceServicer_to_server(Workflows(self.model), self._server)
         fleet_pb2_grpc.add_FleetServiceServicer_to_server(Fleet(self.model), self._server)
+        artifacts_pb2_grpc.add_ArtifactServiceServicer_to_server(Artifacts(self.model), self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
 

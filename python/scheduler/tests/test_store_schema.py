@@ -189,6 +189,8 @@ def test_every_table_has_the_columns_of_its_records() -> None:
         "task_definitions": records.TASK_DEFINITION_COLUMNS,
         "variables": records.VARIABLE_COLUMNS,
         "pauses": records.PAUSE_COLUMNS,
+        "artifacts": records.ARTIFACT_COLUMNS,
+        "artifact_references": records.REFERENCE_COLUMNS,
         "workflows": records.WORKFLOW_COLUMNS,
         "workflow_heads": records.WORKFLOW_HEAD_COLUMNS,
     }

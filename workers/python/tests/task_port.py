@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from worker_fakes import Signal
 
 from taskyard_worker import Context
+from taskyard_worker.artifacts import ArtifactPort
 
 
 @dataclass
@@ -25,6 +26,10 @@ class Port:
     logged: list[str] = field(default_factory=list)
     given_out: str = ""
     changed: Signal = field(default_factory=Signal)
+
+    @property
+    def artifacts(self) -> ArtifactPort:
+        raise NotImplementedError
 
     def wait_stopping(self, timeout: float | None) -> bool:
         return False

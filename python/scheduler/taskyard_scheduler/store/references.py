@@ -6,7 +6,7 @@ or written anew as a whole. An update leaves them: what an instance has referred
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,15 +118,16 @@ def _deleted(changes: Changes) -> Iterator[Holder]:
 def _referring(rows: Sequence[Row], texts: tuple[int, ...]) -> list[Row]:
     """Returns the rows that have the word in one of their texts. Hot path: most texts are empty or short."""
     found: list[Row] = []
-    has: Callable[[str | bytes], bool] = _has
     for row in rows:
         for at in texts:
             text = row[at]
-            if text and has(text):
+            if text and _has(text):
                 found.append(row)
                 break
     return found
 
 
-def _has(text: str | bytes) -> bool:
-    return MARK in text if isinstance(text, str) else MARK_BYTES in text
+def _has(text: object) -> bool:
+    if isinstance(text, str):
+        return MARK in text
+    return isinstance(text, bytes) and MARK_BYTES in text
