@@ -24,7 +24,10 @@ from taskyard.v1 import workflows_pb2 as workflows
 from taskyard_service.identity import Role
 from taskyard_service.status import DETAILS_KEY, HTTP_STATUS
 
-STUBS = {"TaskService": "tasks", "WorkflowService": "workflows", "FleetService": "fleet", "WorkerService": "workers"}
+STUBS = {
+    "TaskService": "tasks", "WorkflowService": "workflows", "FleetService": "fleet", "WorkerService": "workers",
+    "ArtifactService": "artifacts",
+}  # fmt: skip
 CHANGING = {"last_seen_time", "cpu_usage", "memory_mb", "tasks_live", "tasks_queued", "tasks_in_flight", "revision"}
 """What may differ between two looks at the same thing."""
 
