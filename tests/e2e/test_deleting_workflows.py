@@ -11,7 +11,7 @@ from e2e.refusals import refused
 from e2e.site import Site
 from e2e.test_golden_path import step
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard_client import InvalidInput, NotFound, PermissionDenied, WrongState
+from taskyard_client import InvalidInput, NotFound, PermissionDenied, WrongState, new_run
 from taskyard_service.identity import Role
 
 
@@ -135,6 +135,24 @@ async def test_a_repeat_of_a_deletion_is_answered_as_the_first(shared_site: Site
     other = pb.DeleteWorkflowRequest(request_id="once", name="other")
     answer = await refused(door.workflows.DeleteWorkflow(other, metadata=door.metadata))
     assert (answer.code, answer.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "REQUEST_ID_REUSED")
+
+
+async def test_a_repeat_of_a_start_is_answered_as_the_first_after_a_deletion(shared_site: Site) -> None:
+    client = shared_site.client()
+    await client.apply_workflow(one("repeated"))
+    run = await client.start_run("repeated", request_id="a start of it", idempotency_key="its key")
+    await run.wait(60)
+    await client.delete_workflow("repeated")
+    for again in ({"request_id": "a start of it", "idempotency_key": "its key"}, {"idempotency_key": "its key"}):
+        repeat = await client.start_run("repeated", **again)  # type: ignore[arg-type]  # both are texts
+        assert (repeat.id, repeat.repeated) == (run.id, True)
+    with pytest.raises(NotFound, match="it was deleted; apply it again"):
+        await client.start_run("repeated")
+    [looked] = await client.check_runs([new_run("repeated", idempotency_key="its key")])
+    assert isinstance(looked.error, NotFound)
+    await client.apply_workflow(one("repeated"))
+    with pytest.raises(NotFound, match="has no version 1: it was deleted; 0 means its newest, 2"):
+        await client.start_run("repeated", version=1)
 
 
 async def test_a_viewer_and_another_tenant_delete_nothing(shared_site: Site) -> None:

@@ -98,11 +98,6 @@ class Definitions:
         newest = self.newest(tenant, name)[0]
         return 0 < newest <= self.head(tenant, name)[1]
 
-    def startable(self, tenant: str, name: str, version: int) -> WorkflowVersion | None:
-        """Returns a version that is in memory and not deleted; 0 for the newest."""
-        found = self.find(tenant, name, version)
-        return found if found is not None and found.version > self.head(tenant, name)[1] else None
-
     def find(self, tenant: str, name: str, version: int) -> WorkflowVersion | None:
         """Returns a version that is in memory; 0 for the newest."""
         return self._plans.get((tenant, name, version or self.newest(tenant, name)[0]))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard_core.engine.events import Known, NewRun, Refused
+from taskyard_core.engine.submit import recognise
 from taskyard_core.records import drop_key
+from taskyard_core.violations import cut
 from taskyard_scheduler.ingress.named import require_workflow
 from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
@@ -51,6 +55,37 @@ def _require_unused(leader: Leader, tenant: str, name: str) -> None:
             f"workflow {name[:200]!r} cannot be deleted: {runs} not ended; wait, or cancel them first",
             metadata={"name": name[:200], "runs": str(live)},
         )
+
+
+def refuse_deleted(
+    leader: Leader, tenant: str, runs: Sequence[NewRun | Refused], known: Known | None = None
+) -> list[NewRun | Refused]:
+    """Returns starts without those of deleted versions; a repeat of one that was made before is answered as before.
+
+    Args:
+        leader: The present term.
+        tenant: Whose they are.
+        runs: As they were read.
+        known: What SQL knows of their request ids and keys; None where a repeat counts for nothing.
+    """
+    definitions, c = leader.definitions, leader.engine.cluster
+    found: list[NewRun | Refused] = []
+    for place, run in enumerate(runs):
+        if isinstance(run, NewRun) and run.version <= definitions.head(tenant, run.workflow)[1]:
+            if known is None or recognise(c, tenant, run, known) is None:
+                found.append(_deleted(leader, tenant, run, place))
+                continue
+        found.append(run)
+    return found
+
+
+def _deleted(leader: Leader, tenant: str, run: NewRun, place: int) -> Refused:
+    name, newest = cut(run.workflow), leader.definitions.newest(tenant, run.workflow)[0]
+    if leader.definitions.is_deleted(tenant, run.workflow):
+        said = f"workflow: there is no workflow {name}: it was deleted; apply it again, or name one that exists"
+    else:
+        said = f"version: workflow {name} has no version {run.version}: it was deleted; 0 means its newest, {newest}"
+    return Refused("DEFINITION_NOT_FOUND", f"runs[{place}].{said}")
 
 
 def put_head(leader: Leader, tenant: str, name: str, source: str, deleted_version: int) -> None:

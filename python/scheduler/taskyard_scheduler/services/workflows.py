@@ -29,7 +29,7 @@ from taskyard_scheduler.services.paging import read_name_page, read_time_page
 from taskyard_scheduler.services.repeats import first_answer, kept_answer
 from taskyard_scheduler.services.run_hand_calls import RunHandCalls
 from taskyard_scheduler.services.variable_calls import VariableCalls
-from taskyard_scheduler.services.workflow_heads import WorkflowDeletion, no_workflow, put_head
+from taskyard_scheduler.services.workflow_heads import WorkflowDeletion, no_workflow, put_head, refuse_deleted
 from taskyard_service.errors import NotFound, Unavailable
 from taskyard_service.identity import current_identity
 
@@ -114,11 +114,12 @@ class WorkflowService(
             if run.version:
                 await leader.definitions.fetch(tenant, run.workflow, run.version)
         variables = leader.definitions.variables(tenant)
-        runs = read_runs(request, lambda name, version: leader.definitions.startable(tenant, name, version), variables)
+        runs = read_runs(request, lambda name, version: leader.definitions.find(tenant, name, version), variables)
         if request.validate_only:
-            return check_runs(leader, tenant, request, runs)
+            return check_runs(leader, tenant, request, refuse_deleted(leader, tenant, runs))
         leader.admit(len(runs))
         known = await look_up(leader, "run", tenant, runs)
+        runs = refuse_deleted(leader, tenant, runs, known)  # and nothing is awaited until it is taken in
         outcomes = await leader.ask(StartRuns(leader.future(), tenant, runs, known, request.atomic))
         self._scheduler.count_submissions(outcomes)
         return start_outcomes(request, outcomes)
