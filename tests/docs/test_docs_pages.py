@@ -33,7 +33,7 @@ from taskyard_worker import Context, TaskLog, WorkerSettings
 from taskyard_worker.context import to_json
 from taskyard_worker.errors import NonRetryable
 from taskyard_worker.registry import Handler
-from taskyard_worker.tasks import llm_call, shell
+from taskyard_worker.tasks import llm_call, search, shell
 from taskyard_worker.tasks.builtin import builtin_handlers
 from taskyard_worker.verdict import failure_text, output_text
 
@@ -262,8 +262,8 @@ def inputs_of(handler: Handler) -> set[str]:
     """Returns the names of a built-in type's input, as its code reads them."""
     if handler.name == "shell":
         return set(re.findall(r'values\.get\("(\w+)"\)', inspect.getsource(shell)))
-    if handler.name == "llm_call":
-        return set(llm_call.INPUTS)
+    if handler.name in ("llm_call", "search"):
+        return set({"llm_call": llm_call, "search": search}[handler.name].INPUTS)
     if handler.name == "text_process":
         return {"text", "operation"}
     return set(inspect.signature(handler.function).parameters) - {"ctx", "rest"}

@@ -23,7 +23,7 @@ from docs.session import Session, Unlike
         ("docs/operations.md", 11),
         ("docs/top.md", 3),
         ("docs/worker.md", 9),
-        ("docs/task-types.md", 7),
+        ("docs/task-types.md", 9),
         ("docs/workflows-from-elsewhere.md", 5),
     ],
 )

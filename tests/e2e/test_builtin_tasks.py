@@ -13,6 +13,7 @@ from e2e.process import until
 from e2e.site import Site
 from e2e.test_live_output import run_command
 from taskyard.v1 import tasks_pb2 as tasks
+from taskyard.v1.workflows_pb2 import Workflow, WorkflowInput, WorkflowStep
 from taskyard_client import Retry, TaskFailed
 
 AT_ONCE = Retry(first_delay=0.0)
@@ -142,3 +143,40 @@ async def test_an_exclusive_request_runs_in_a_process_of_its_own(shared_site: Si
     server.will(answer(200, "alone"))
     handle = await shared_site.client().submit("http", {"url": server.address}, exclusive=True)
     assert json.dumps(await handle.result(60)).count("alone") == 1
+
+
+async def test_documents_are_indexed_and_found_by_a_run(shared_site: Site) -> None:
+    client = shared_site.client()
+    texts = ["A fish swims in the sea.", "Bread is baked from flour.", "A worker runs tasks for the scheduler."]
+    lines = "".join(json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(texts))
+    documents = await client.artifacts.upload(lines.encode(), "documents.jsonl")
+    steps = [
+        WorkflowStep(id="index", task_type="index", input_json='{"documents": "${inputs.documents}"}'),
+        WorkflowStep(
+            id="search", task_type="search", needs=["index"],
+            input_json='{"index": "${steps.index.output.index}", "query": "Which workers run a task?", "top_k": 2}',
+        ),
+    ]  # fmt: skip
+    inputs = [WorkflowInput(name="documents")]
+    output = '"${steps.search.output}"'
+    await client.apply_workflow(Workflow(name="find", inputs=inputs, steps=steps, output_json=output))
+    found = await (await client.start_run("find", {"documents": documents.uri})).result(60)
+    assert found["model"] == "hashing-v1"
+    assert (found["hits"][0]["id"], len(found["hits"])) == ("2", 2)
+
+
+async def test_many_vectors_and_bodies_that_are_no_text_are_artifacts(shared_site: Site, server: WireServer) -> None:
+    client = shared_site.client()
+    texts = [f"text number {n}" for n in range(500)]
+    many = await client.submit("embedding", {"texts": texts, "model": "hashing-v1-512"})
+    assert (await many.wait(60)).output_json.startswith('"artifact://')
+    assert len((await many.result())["vectors"]) == 500
+    assert dict((await client.get_task(many.id)).task.metadata) == {"model": "hashing-v1-512"}
+    picture = b"\x89PNG\0\1\2"
+    server.will(answer(200, picture, content_type="image/png"))
+    for exclusive in (False, True):
+        handle = await client.submit("http", {"url": f"{server.address}/cat.png"}, exclusive=exclusive)
+        uri = (await handle.result(60))["body"]
+        assert await client.artifacts.read(uri) == picture
+        stored = await client.artifacts.get(uri)
+        assert (stored.name, stored.media_type) == ("cat.png", "image/png")

@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -146,7 +147,8 @@ class Transfers:
         """Return an outcome whose output, if it is large, is an artifact by now."""
         if outcome.status != TASK_STATUS_SUCCESS or not is_large(outcome.output_json):
             return outcome
-        return await self.stored_output(owner, await asyncio.to_thread(outcome.output_json.encode))
+        stored = await self.stored_output(owner, await asyncio.to_thread(outcome.output_json.encode))
+        return replace(stored, metadata=outcome.metadata)
 
     async def stored_output(self, owner: Owner, source: bytes | Path) -> Outcome:
         """Return the outcome of a handler whose output, a large one, is JSON in memory or in a file."""

@@ -1,13 +1,54 @@
-"""An attempt without a worker: keeps what a built-in handler logs and gives out."""
+"""An attempt without a worker: keeps what a built-in handler logs, gives out and stores."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from worker_artifacts import artifact_id
 from worker_fakes import Signal
 
 from taskyard_worker import Context
-from taskyard_worker.artifacts import ArtifactPort
+from taskyard_worker.artifacts import Outgoing, chunks_of, uri_of
+from taskyard_worker.errors import InvalidInput
+
+PIECE = 1000
+"""So small that lines are cut by it."""
+
+
+class Kept:
+    """Artifacts in memory. Implements `ArtifactPort`."""
+
+    scratch = Path(tempfile.gettempdir())
+
+    def __init__(self) -> None:
+        self.bytes: dict[str, bytes] = {}
+        self.named: list[Outgoing] = []
+
+    def put(self, data: bytes) -> str:
+        """Keeps an artifact; returns its URI."""
+        id = artifact_id(len(self.bytes) + 1)
+        self.bytes[uri_of(id)] = data
+        return uri_of(id)
+
+    async def upload(self, what: Outgoing) -> str:
+        return self.upload_sync(what)
+
+    def upload_sync(self, what: Outgoing) -> str:
+        self.named.append(what)
+        return self.put(b"".join(chunks_of(what.source))).removeprefix("artifact://")
+
+    async def download(self, artifact_id: str) -> AsyncGenerator[bytes, None]:
+        for piece in self.download_sync(artifact_id):
+            yield piece
+
+    def download_sync(self, artifact_id: str) -> Iterator[bytes]:
+        if uri_of(artifact_id) not in self.bytes:
+            raise InvalidInput(f"there is no artifact {artifact_id!r}")
+        data = self.bytes[uri_of(artifact_id)]
+        yield from (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
 @dataclass
@@ -25,11 +66,9 @@ class Port:
     stopping: bool = False
     logged: list[str] = field(default_factory=list)
     given_out: str = ""
+    told: str = ""
     changed: Signal = field(default_factory=Signal)
-
-    @property
-    def artifacts(self) -> ArtifactPort:
-        raise NotImplementedError
+    artifacts: Kept = field(default_factory=Kept)
 
     def wait_stopping(self, timeout: float | None) -> bool:
         return False
@@ -43,7 +82,7 @@ class Port:
         self.changed()
 
     def report_progress(self, percent: float | None, message: str) -> None:
-        raise NotImplementedError
+        self.told = message
 
     async def store_checkpoint(self, text: str) -> None:
         raise NotImplementedError

@@ -75,7 +75,6 @@ async def test_a_body_is_text_or_json(
         (b'"\\ud800"', "application/json", '"\\ud800"'),
         (b"[" * 100_000, "application/json", "[" * 100_000),
         ("ü".encode("latin-1"), "text/plain; charset=latin-1", "ü"),
-        ("ü".encode("latin-1"), "text/plain", "\ufffd"),
         ("ü".encode(), "text/plain; charset=no-such", "ü"),
         (b"", "text/plain", ""),
     ],
@@ -85,6 +84,21 @@ async def test_a_body_that_is_no_good_json_is_text(
 ) -> None:
     server.will(answer(200, data, content_type=kind))
     assert (await http(port.ctx, server.address))["body"] == body
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "stored"),
+    [(b"\x89PNG\0\1", "image/png", "image/png"), (b"caf\xe9", "text/plain", "text/plain"), (b"\0", "odd; x", "")],
+)
+async def test_a_body_that_is_no_text_is_an_artifact(
+    server: WireServer, port: Port, data: bytes, kind: str, stored: str
+) -> None:
+    server.will(answer(200, data, content_type=kind))
+    output = await http(port.ctx, f"{server.address}/pictures/cat.png?key=1")
+    assert port.artifacts.bytes == {output["body"]: data}
+    (named,) = port.artifacts.named
+    assert named.name == "cat.png"
+    assert named.media_type == stored or not stored
 
 
 async def test_a_compressed_body_is_read_and_a_broken_one_said(server: WireServer, port: Port) -> None:

@@ -13,9 +13,12 @@ import pytest
 from worker_artifacts import PIECE, FakeArtifacts, artifact_id, transfers
 from worker_fakes import assignment, order, status, working
 
+from taskyard.v1.tasks_pb2 import TASK_STATUS_SUCCESS
 from taskyard.v1.workers_pb2 import TaskResult
 from taskyard_worker import Context, InvalidInput, TaskRegistry
 from taskyard_worker.link import LinkError
+from taskyard_worker.outcome import Outcome
+from taskyard_worker.verdict import MAX_OUTPUT_BYTES
 
 LARGE = 300_000
 GONE = LinkError("UNAVAILABLE", "", "gone away")
@@ -395,3 +398,15 @@ async def test_a_start_removes_what_a_killed_worker_has_left(artifacts: FakeArti
     left.write_bytes(b"half")
     transfers(artifacts, tmp_path)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_large_output_keeps_its_metadata(
+    registry: TaskRegistry, artifacts: FakeArtifacts, tmp_path: Path
+) -> None:
+    @registry.task("work")
+    async def handler() -> Outcome:
+        return Outcome(TASK_STATUS_SUCCESS, json.dumps("x" * MAX_OUTPUT_BYTES), metadata={"total_tokens": "5"})
+
+    result = await run(registry, artifacts, tmp_path)
+    assert result.output_json == f'"artifact://{artifact_id(1)}#"'
+    assert dict(result.metadata) == {"total_tokens": "5"}

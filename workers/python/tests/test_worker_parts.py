@@ -367,7 +367,7 @@ def test_llm_call_is_offered_where_there_is_an_endpoint() -> None:
     def names(**settings: str) -> set[str]:
         return {handler.name for handler in builtin_handlers(Mock(), {}, load(settings, {}))}
 
-    without = {"shell", "sleep", "text_process", "http", "embedding"}
+    without = {"shell", "sleep", "replay", "text_process", "http", "embedding", "index", "search"}
     assert names() == without
     environ = {"TASKYARD_LLM_BASE_URL": "http://127.0.0.1:1/v1", "TASKYARD_EMBEDDING_MODEL": "small"}
     assert names(**environ) == without | {"llm_call"}

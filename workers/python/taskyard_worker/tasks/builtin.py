@@ -17,7 +17,9 @@ from taskyard_worker.registry import Handler, Mode, TaskRegistry, make_handler
 from taskyard_worker.settings import WorkerSettings
 from taskyard_worker.tasks.embedding import Embedding
 from taskyard_worker.tasks.http import http
+from taskyard_worker.tasks.index import Index
 from taskyard_worker.tasks.replay import replay
+from taskyard_worker.tasks.search import Search
 from taskyard_worker.tasks.shell import Shell
 from taskyard_worker.tasks.sleep import sleep
 from taskyard_worker.tasks.text_process import text_process
@@ -49,6 +51,8 @@ def builtin_handlers(host: ProcessHost, environ: Mapping[str, str], settings: Wo
         make_handler("text_process", text_process),
         make_handler("http", http),
         make_handler("embedding", Embedding(models).run),
+        make_handler("index", Index(models).run),
+        make_handler("search", Search(models).run),
     ]
     if endpoint is not None:
         from taskyard_worker.tasks.llm_call import LlmCall  # here, since few workers need it and what it checks with

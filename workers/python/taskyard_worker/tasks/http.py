@@ -25,10 +25,12 @@ from taskyard_worker.web.waiting import Patience
 MAX_BODY_BYTES = 10 * 1024 * 1024
 """Of an answer, once it is decompressed."""
 MAX_HEADERS = 100
+MAX_NAME = 100
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SUCCESSES = ("2xx",)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,200}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,99}/[a-z0-9][a-z0-9!#$&^_.+-]{0,99}")
 _EXPECTED = re.compile(r"[1-5](?:xx|[0-9]{2})")
 _OURS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """Headers about the connection, which are the worker's business."""
@@ -55,6 +57,12 @@ class Order:
         values = [value for name, value in self.headers if name.lower() not in _NO_SECRETS]
         return [*values, *filter(None, (self.url.password, self.url.userinfo.decode()))]
 
+    @property
+    def file_name(self) -> str:
+        """What the answer is called where it becomes a file."""
+        last = self.url.path.rpartition("/")[2]
+        return "".join(filter(str.isprintable, last)).strip()[:MAX_NAME].strip()
+
     def expects(self, status: int) -> bool:
         """Tell whether a status is one of those that are wanted."""
         return str(status) in self.expect or f"{status // 100}xx" in self.expect
@@ -68,12 +76,21 @@ class Answer:
     headers: httpx.Headers
     body: bytes
 
-    def output(self) -> dict[str, Any]:
-        """Return the task's output."""
+    @property
+    def kind(self) -> str:
+        """The media type of the body, without what else is said of it; empty where it has none."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = text_of(self.body, self.headers)
-        value = json_value(body) if kind == "application/json" or kind.endswith("+json") else None
-        return {"status": self.status, "headers": dict(self.headers), "body": body if value is None else value[0]}
+        return kind if _MEDIA_TYPE.fullmatch(kind) else ""
+
+    async def output(self, ctx: Context, name: str) -> dict[str, Any]:
+        """Return the task's output; a body that is no text is an artifact of that name."""
+        body: Any = text_of(self.body, self.headers)
+        if body is None:
+            body = await ctx.artifacts.put(self.body, name=name, media_type=self.kind)
+        elif self.kind == "application/json" or self.kind.endswith("+json"):
+            value = json_value(body)
+            body = body if value is None else value[0]
+        return {"status": self.status, "headers": dict(self.headers), "body": body}
 
 
 async def http(
@@ -107,7 +124,7 @@ async def http(
         while True:
             answer = await send(client, order)
             if order.expects(answer.status):
-                return answer.output()
+                return await answer.output(ctx, order.file_name)
             refusal = refusal_of(order, answer)
             if answer.status not in MAY_WAIT:
                 raise failure(answer.status, refusal)
@@ -156,13 +173,22 @@ def place(url: httpx.URL, target: str) -> str:
         return "what is no address"
 
 
-def text_of(body: bytes, headers: httpx.Headers) -> str:
-    """Return a body as text, by the charset that its headers name, else UTF-8; what is none is U+FFFD."""
+def text_of(body: bytes, headers: httpx.Headers) -> str | None:
+    """Return a body as text, by the charset that its headers name, else UTF-8; None when it is none."""
     charset = httpx.Response(200, headers=headers).charset_encoding or "utf-8"
     try:
-        return body.decode(charset, errors="replace")
+        text = decoded(body, charset)
+    except UnicodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def decoded(body: bytes, charset: str) -> str:
+    """Decode a body. Raises UnicodeError."""
+    try:
+        return body.decode(charset)
     except LookupError:
-        return body.decode(errors="replace")
+        return body.decode()
 
 
 def json_value(text: str) -> tuple[Any] | None:
