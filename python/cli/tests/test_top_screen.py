@@ -259,6 +259,7 @@ async def test_a_scheduler_that_goes_and_comes_back_is_told_of(server: ScriptedS
         await server.stop()
         await on.until(lambda: "no connection since" in on.text("trouble"))
         assert "trying again" in on.text("trouble")
+        assert await on.main._read_once() == 0.0, "nobody worked: the next try need not wait"
         assert on.cells("workers"), "what was known stays"
         first = on.text("trouble").partition(",")[0]
         await on.reads(2)

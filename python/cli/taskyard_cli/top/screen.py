@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -25,7 +26,7 @@ from taskyard_cli.top.panes import Pane
 from taskyard_cli.top.reading import MOST, Reader, Snapshot
 from taskyard_cli.top.task_screen import TaskScreen
 from taskyard_cli.top.terminal import ended_by_signals
-from taskyard_client import InvalidInput, TaskyardError
+from taskyard_client import InvalidInput, TaskyardError, Unavailable
 
 SHARE = 10
 """Between two readings lies at least so many times as long as a reading takes: a slow scheduler is asked less."""
@@ -120,21 +121,24 @@ class Main(ActsOnTask):
             except TimeoutError:
                 pass
             self._wake.clear()
-            begun = asyncio.get_running_loop().time()
-            if not self._paused:
-                await self._read_once()
-            pause = max(self._interval, SHARE * (asyncio.get_running_loop().time() - begun))
+            pause = self._interval if self._paused else max(self._interval, SHARE * await self._read_once())
 
-    async def _read_once(self) -> None:
+    async def _read_once(self) -> float:
+        """Reads and shows a snapshot; returns how many seconds that was work for the scheduler."""
+        begun = asyncio.get_running_loop().time()
         try:
             self.snapshot = await self._reader.read(self._filter, self._room())
         except TaskyardError as error:
             self._failed(error)
+            if isinstance(error, Unavailable):
+                begun = math.inf  # nobody was there who could have worked: whoever comes back is seen soon
         else:
             self._good_filter, self._since, self._trouble = self._filter, None, ""
             self._history.take(self.snapshot.at, self.snapshot.status)
+        took = max(0.0, asyncio.get_running_loop().time() - begun)
         self.readings += 1
         self._show()
+        return took
 
     def _failed(self, error: TaskyardError) -> None:
         if isinstance(error, InvalidInput) and self._filter != self._good_filter:
