@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from importlib import import_module
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.tasks_pb2 import TaskAttempt, TaskError, TaskInstance, TaskStatus
 from taskyard.v1.workflows_pb2 import GetRunResponse, Run, RunState
-from taskyard_cli.demo.account import appendix, events, excerpt, shortfalls
+from taskyard_cli.demo.account import answers_line, appendix, events, excerpt, shortfalls
 from taskyard_cli.demo.history import History, Phases, Step
+from taskyard_cli.demo.questions import QUESTIONS, SOURCES
+from taskyard_cli.demo.report import Answer, Index, Source, report_text
 
 GOOD, BAD = TaskStatus.TASK_STATUS_SUCCESS, TaskStatus.TASK_STATUS_FAILED
 
@@ -41,14 +43,19 @@ def history() -> History:
         step("join", 24, 24, attempt(1, "w1", 25, 27), needs=("failing", "killed")),
     ]
     run = Run(run_id="r", workflow="w", state=RunState.RUN_STATE_SUCCEEDED, create_time=at(10), end_time=at(27),
-              steps_total=3, steps_ended=3)  # fmt: skip
+              steps_total=3, steps_ended=3,
+              output_json=json.dumps({"questions": 10, "found": 9, "model": "m"}))  # fmt: skip
     return History(GetRunResponse(run=run), steps)
 
 
-def report() -> str:
-    topics: dict[str, str] = import_module("pydoc_data.topics").topics
-    parts = [f"### {name}\n\n*Title*\n\nA summary.\n\nKeywords: a, b\n" for name in topics]
-    return "# Index\n\n" + "\n".join(parts)
+def report(found: int = len(QUESTIONS)) -> str:
+    """Returns a report in which so many questions have found what they ask for."""
+    sources = [Source("with", 'The "with" statement', 0.5, asked_for=False)] * (SOURCES - 1)
+    answers = [
+        Answer(each.text, "An *answer*.", "", [Source("__a__", "T|", 0.75, asked_for=place < found), *sources])
+        for place, each in enumerate(QUESTIONS)
+    ]
+    return report_text(Index(441, "m"), answers)
 
 
 def test_every_moment_of_a_task_is_in_one_phase() -> None:
@@ -121,22 +128,38 @@ def test_a_run_without_the_kill_is_reported() -> None:
     assert shortfalls(history(), "", report())[0] == "no worker was killed"
 
 
+FIRST = QUESTIONS[0].text
+ROW = '| `with` | The "with" statement | 0.500 |  |\n'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("### with\n", "### without\n", "no keywords for the topic with"),
-        ("### with\n\n*Title*\n\nA summary.", "### with\n\n*Title*", "no summary of the topic with"),
-        ("### with\n\n*Title*\n\nA summary.\n\nKeywords: a, b", "### with\n\nA.\n\nB.\n\nKeywords: ", "no keywords"),
+        (f"### {FIRST}\n", "### Another?\n", f"no answer to: {FIRST}"),
+        (f"### {FIRST}\n", "### Another?\n", f"0 sources and not 5 for: {FIRST}"),
+        (f"### {FIRST}\n\nAn \\*answer\\*.", f"### {FIRST}", f"no answer to: {FIRST}"),
+        (ROW, "", f"4 sources and not 5 for: {FIRST}"),
     ],
 )
 def test_a_report_that_is_not_complete_is_reported(old: str, new: str, complaint: str) -> None:
     assert old in report()
-    assert any(complaint in each for each in shortfalls(history(), "w2", report().replace(old, new)))
+    assert any(complaint in each for each in shortfalls(history(), "w2", report().replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(("found", "good"), [(10, True), (6, True), (5, False), (0, False)])
+def test_searches_that_find_less_than_most_are_reported(found: int, good: bool) -> None:
+    complaints = shortfalls(history(), "w2", report(found))
+    assert complaints == ([] if good else [f"for only {found} of 10 questions a passage that answers it was found"])
+
+
+def test_how_much_was_found_is_told() -> None:
+    assert answers_line(history()) == (
+        "10 questions, vectors by m; for 9 of them a section with the answer is among the 5 passages found"
+    )
 
 
 def test_an_excerpt_is_plain_text() -> None:
-    assert (
-        excerpt("### a\n\nno\n\n### b\n\n\\_\\_init\\_\\_\n\nKeywords: x\n\n## End\n\nno\n", "b")
-        == "__init__\nKeywords: x"
-    )
-    assert excerpt("", "b") == ""
+    assert excerpt(report(), FIRST).splitlines() == [
+        "An *answer*.", "  __a__, T|, 0.750", *["  with, The \"with\" statement, 0.500"] * 4
+    ]  # fmt: skip
+    assert excerpt("", FIRST) == ""

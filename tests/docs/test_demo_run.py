@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -9,14 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 
 import psutil
 import pytest
+from wire_server import Talk, answer, says, streams, wire_server
 
+from docs.test_demo_workflow import FOUND
+from taskyard_cli.demo.questions import QUESTIONS, SOURCES
+from taskyard_cli.demo.workflow import workflow
 from taskyard_cli.dev.supervisor import STOP_S
+from taskyard_worker.embeddings.hashing import embed
 
+STEPS = len(workflow(llm=False).steps)
 COMMAND = [sys.executable, "-m", "taskyard_cli", "demo"]
 
 
@@ -40,11 +46,64 @@ def test_the_demo_shows_what_it_says(tmp_path: Path) -> None:
     for sentence in told:
         assert sentence in done.stdout
         assert sentence in report
-    for line in (r"steps +14 of 14", "workers +demo-worker-1 .* demo-worker-2", "wall time +"):
+    for line in (rf"steps +{STEPS} of {STEPS}", "workers +demo-worker-1 .* demo-worker-2", "wall time +"):
         assert re.search(line, done.stdout), line
-    topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
-    assert re.findall(r"^### (.*)$", report, re.MULTILINE) == sorted(topics)
+    assert re.findall(r"^### (.*)$", report, re.MULTILINE) == [each.text for each in QUESTIONS]
+    assert "The answers are summaries" in report
+    assert found_in(report) >= FOUND
+    assert f"for {found_in(report)} of them a section with the answer is among the 5 passages" in flat(done.stdout)
     assert [path.name for path in tmp_path.glob("taskyard-demo-*/*")] == ["report.md"]
+
+
+def found_in(report: str) -> int:
+    """Returns for how many questions a source has the answer."""
+    return sum("| yes |" in section for section in report.split("\n### ")[1:])
+
+
+def flat(text: str) -> str:
+    """Returns a text without its line ends."""
+    return " ".join(text.split())
+
+
+@pytest.mark.timeout(300)
+async def test_with_an_endpoint_a_model_answers_and_one_model_embeds(tmp_path: Path) -> None:
+    async def speak(talk: Talk) -> None:
+        if talk.request.path.endswith("/embeddings"):
+            vectors = [{"index": place, "embedding": embed(text, 64)} for place, text in asked(talk)]
+            await answer(200, {"data": vectors})(talk)
+        else:
+            await streams(says("As ", "[1] ", "says."))(talk)
+
+    async with wire_server() as server:
+        server.will(speak)
+        endpoint = {
+            "TASKYARD_LLM_BASE_URL": f"{server.address}/v1", "TASKYARD_EMBEDDING_MODEL": "small",
+        }  # fmt: skip
+        report = tmp_path / "report.md"
+        running = await asyncio.create_subprocess_exec(
+            *COMMAND, "--report", str(report), env={**environment(tmp_path), **endpoint},
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        printed, _ = await asyncio.wait_for(running.communicate(), 280)
+    assert running.returncode == 0, printed.decode()
+    text = report.read_text()
+    assert text.count("As \\[1\\] says.") == len(QUESTIONS)
+    assert "written by `tiny-1`" in text
+    assert "`small` made the vectors" in text
+    embedded = [each.json() for each in server.requests if each.path == "/v1/embeddings"]
+    assert {each["model"] for each in embedded} == {"small"}
+    texts = {text for each in embedded for text in each["input"]}
+    prompts = [each.json()["messages"][-1]["content"] for each in server.requests if each.path.endswith("/completions")]
+    for question in QUESTIONS:
+        assert question.text in texts
+        passages = [prompt for prompt in prompts if prompt.endswith(f"Question: {question.text}")]
+        assert passages
+        assert all(f"\n\n[{number}] " in f"\n\n{prompt}" for prompt in passages for number in range(1, SOURCES + 1))
+
+
+def asked(talk: Talk) -> list[tuple[int, str]]:
+    """Returns the texts of which vectors are asked for, with their places."""
+    return list(enumerate(talk.request.json()["input"]))
 
 
 @pytest.mark.timeout(300)
@@ -62,7 +121,7 @@ def test_kept_it_can_be_looked_at_until_it_is_stopped(tmp_path: Path) -> None:
                     break
             looks = re.findall(r"^  taskyard (.*)$", told, re.MULTILINE)
             data = re.findall(r"TASKYARD_DATA=(\S+)", told)[0]
-            assert len(looks) == 3
+            assert len(looks) == 4
             seen = [
                 subprocess.run(
                     [*COMMAND[:-1], *look.split()], env={**environment(tmp_path), "TASKYARD_DATA": data},
@@ -71,13 +130,14 @@ def test_kept_it_can_be_looked_at_until_it_is_stopped(tmp_path: Path) -> None:
                 for look in looks
             ]  # fmt: skip
             assert "SUCCEEDED" in seen[0]
-            assert seen[1].count("SUCCESS") == 14
-            assert seen[2].count("HEALTHY") == 2
+            assert seen[1].count("SUCCESS") == STEPS
+            assert "reference_passages" in seen[2]
+            assert seen[3].count("HEALTHY") == 2
             kept.send_signal(signal.SIGINT)
             assert kept.wait(60) == 0
         finally:
             kept.kill()
-    assert report.read_text().startswith("# The Python language reference")
+    assert report.read_text().startswith("# Questions on the Python language")
     assert list(tmp_path.glob("taskyard-demo-*")) == []
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Sequence
 
 from taskyard.v1.tasks_pb2 import TaskAttempt
 from taskyard.v1.workflows_pb2 import RunState
 from taskyard_cli.demo.history import History, Step
+from taskyard_cli.demo.questions import QUESTIONS, SOURCES
+from taskyard_cli.demo.report import ASKED_FOR
 from taskyard_cli.durations import show_seconds
 from taskyard_cli.show import run_word
 
@@ -52,6 +54,15 @@ def workers_line(history: History) -> str:
     return ", ".join(f"{name} ({good} of {ran} attempts ended well)" for name, (ran, good) in history.used().items())
 
 
+def answers_line(history: History) -> str:
+    """Returns how many questions were answered, and for how many a passage that has the answer was found."""
+    told = json.loads(history.run.run.output_json)
+    return (
+        f"{told['questions']} questions, vectors by {told['model']}; for {told['found']} of them a section with the "
+        f"answer is among the {SOURCES} passages found"
+    )
+
+
 def time_rows(history: History) -> list[tuple[str, str]]:
     """Returns where the tasks' time went, each kind with its share of all; history.Phases says what each means."""
     phases = history.phases
@@ -90,10 +101,11 @@ def _attempt_rows(history: History) -> Iterator[str]:
             yield f"| {step.id} | {each.attempt} | {each.worker_id} | {kind} | {show_seconds(spent)} |"
 
 
-def excerpt(report: str, topic: str) -> str:
-    """Returns what the report says of one topic, as plain text."""
-    lines = _sections(report.splitlines()).get(topic, [])
-    return re.sub(r"\\(.)", r"\1", "\n".join(filter(None, lines)))
+def excerpt(report: str, question: str) -> str:
+    """Returns what the report answers to one question, as plain text: the answer, then a line for each source."""
+    lines = _sections(report.splitlines()).get(question, [])
+    sources = [f"  {topic}, {title}, {score}" for topic, title, score, _ in _sources(lines)]
+    return re.sub(r"\\(.)", r"\1", "\n".join([*_answer(lines), *sources])).replace("`", "")
 
 
 def shortfalls(history: History, killed: str, report: str) -> list[str]:
@@ -129,13 +141,27 @@ def _of_kill(history: History, killed: str) -> Iterator[str]:
 
 def _of_report(report: str) -> Iterator[str]:
     sections = _sections(report.splitlines())
-    topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
-    for name in topics:
-        body = sections.get(name, [])
-        if not any(line.startswith("Keywords: ") and len(line) > 10 for line in body):
-            yield f"the report has no keywords for the topic {name}"
-        if sum(bool(line) for line in body) < 3:
-            yield f"the report has no summary of the topic {name}"
+    found = 0
+    for question in QUESTIONS:
+        lines = sections.get(question.text, [])
+        sources = list(_sources(lines))
+        if not any(_answer(lines)):
+            yield f"the report has no answer to: {question.text}"
+        if len(sources) != SOURCES:
+            yield f"the report has {len(sources)} sources and not {SOURCES} for: {question.text}"
+        found += any(mark == ASKED_FOR for *_, mark in sources)
+    if found <= len(QUESTIONS) / 2:
+        yield f"for only {found} of {len(QUESTIONS)} questions a passage that answers it was found"
+
+
+def _answer(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if line and not line.startswith("|")]
+
+
+def _sources(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yields topic, section, score and mark of each row of a table, without its head."""
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
+    yield from ([cell.strip() for cell in row] for row in rows[2:])
 
 
 def _sections(lines: Sequence[str]) -> dict[str, list[str]]:

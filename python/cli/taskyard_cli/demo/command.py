@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,20 @@ import typer
 from rich.text import Text
 
 from taskyard_cli import interrupts
-from taskyard_cli.demo.account import appendix, events, excerpt, shortfalls, steps_line, time_rows, workers_line
+from taskyard_cli.demo.account import (
+    answers_line,
+    appendix,
+    events,
+    excerpt,
+    shortfalls,
+    steps_line,
+    time_rows,
+    workers_line,
+)
 from taskyard_cli.demo.drill import Drill
 from taskyard_cli.demo.fleet import HEARTBEAT_S, LEASE_S, WORKERS, Fleet
 from taskyard_cli.demo.history import History, read_history
+from taskyard_cli.demo.workflow import NAME, workflow
 from taskyard_cli.dev.place import Place
 from taskyard_cli.durations import show_seconds
 from taskyard_cli.exits import CliError, Exit
@@ -27,8 +38,9 @@ from taskyard_cli.show import facts, out
 from taskyard_cli.values import not_empty
 
 REPORT = "report.md"
-SAMPLE = "with"
-"""The topic that the terminal shows."""
+HASHING = "hashing-v1"
+SAMPLE = "When are the default values of a function's parameters evaluated?"
+"""The question whose answer the terminal shows."""
 
 
 def demo(
@@ -38,7 +50,7 @@ def demo(
         typer.Option(callback=not_empty, help="Where the report goes; else into the temporary directory."),
     ] = None,
 ) -> None:
-    """Run a real workflow on two workers here: a failure, a killed worker, a report."""
+    """Run a real workflow on two workers here: an index, questions and answers, a failure, a killed worker."""
     require("scheduler", "worker")  # what is missing is said before anything starts
     wanted = Path(report).absolute() if report else None
     if wanted is not None and not wanted.parent.is_dir():
@@ -64,7 +76,7 @@ async def _run(place: Place, target: Path, keep: bool) -> None:
     async with fleet.running() as client:
         ready = time.monotonic()
         drill = Drill(client, fleet)
-        run = await drill.run(str(target))
+        run = await drill.run(workflow(llm=speaks(os.environ)), {"report": str(target), "model": embeds(os.environ)})
         history = await read_history(client, run.run_id)
         missing = _finish(history, drill.killed, target)
         if missing:
@@ -96,6 +108,7 @@ def _show(history: History, killed: str, target: Path, wall: str) -> None:
     rows = [
         ("steps", steps_line(history)),
         ("workers", workers_line(history)),
+        ("answers", answers_line(history)),
         ("wall time", wall),
         ("time of tasks", f"{show_seconds(history.phases.total)} in all, since they run beside each other"),
         *((f"  {name}", spent) for name, spent in time_rows(history)),
@@ -103,7 +116,7 @@ def _show(history: History, killed: str, target: Path, wall: str) -> None:
         ("report", str(target)),
     ]
     console.print(facts(rows))
-    console.print(Text(f"\nIt says of `{SAMPLE}`:\n{excerpt(target.read_text(encoding='utf-8'), SAMPLE)}"))
+    console.print(Text(f"\n{SAMPLE}\n{excerpt(target.read_text(encoding='utf-8'), SAMPLE)}"))
 
 
 def _look_around(data: Path, run_id: str) -> str:
@@ -114,10 +127,21 @@ def _look_around(data: Path, run_id: str) -> str:
             f"  export TASKYARD_DATA={data}",
             f"  taskyard runs show {run_id}",
             f"  taskyard tasks --run {run_id}",
+            f"  taskyard workflow show {NAME} -o yaml",
             "  taskyard workers",
             "Ctrl-C stops everything.",
         ]
     )
+
+
+def speaks(environ: Mapping[str, str]) -> bool:
+    """Tells whether the workers have an endpoint that answers."""
+    return bool(environ.get("TASKYARD_LLM_BASE_URL", "").strip())
+
+
+def embeds(environ: Mapping[str, str]) -> str:
+    """Returns the model that the workers embed with, so that the run names it and every worker uses the same."""
+    return environ.get("TASKYARD_EMBEDDING_MODEL", "").strip() or HASHING
 
 
 def _cancelled_by(number: signal.Signals) -> None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing, nullcontext
-from importlib.resources import files
 
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from taskyard.v1.tasks_pb2 import TaskStatus
-from taskyard.v1.workflows_pb2 import Run, RunStep
+from taskyard.v1.workflows_pb2 import Run, RunStep, Workflow
 from taskyard_cli.demo.fleet import LEASE_S, Fleet
 from taskyard_cli.output import on_terminal
 from taskyard_cli.run_view import RunView, step_line
 from taskyard_cli.show import err
-from taskyard_cli.workflow_file import read_workflow
 from taskyard_client import AsyncClient
 
-WORKFLOW = "language-reference.yaml"
 DONE_BEFORE_KILL = 3
 """Steps that have succeeded when the worker is killed."""
 
@@ -45,16 +43,10 @@ class Drill:
         self._live = on_terminal()
         self.killed = ""
 
-    async def run(self, report: str) -> Run:
-        """Applies the workflow, runs it to its end and returns the run.
-
-        Args:
-            report: File that the index is written to.
-        """
-        text = files("taskyard_cli.demo").joinpath(WORKFLOW).read_bytes()
-        workflow, _ = read_workflow(WORKFLOW, text)
+    async def run(self, workflow: Workflow, inputs: Mapping[str, str]) -> Run:
+        """Applies the workflow, runs it to its end and returns the run."""
         await self._client.apply_workflow(workflow)
-        handle = await self._client.start_run(workflow.name, {"report": report})
+        handle = await self._client.start_run(workflow.name, dict(inputs))
         with Live(get_renderable=self._shown, console=err()) if self._live else nullcontext():
             async with asyncio.TaskGroup() as group, aclosing(self._client.watch_run(handle.id)) as changes:
                 async for change in changes:

@@ -1,35 +1,28 @@
-"""The demo's task types, loaded by its workers: split, one shard, join.
+"""The demo's own task types, loaded by its workers: split, passages of a shard, join, report.
 
-Not the demo's own side: what starts processes, kills one and checks the history is beside this file.
+Not the demo's own side: what starts processes, kills one and checks the history is beside this file. Vectors, searches
+and answers are made by built-in task types.
 """
 
 from __future__ import annotations
 
-import platform
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
+import json
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from taskyard_worker import Context, InvalidInput, task
-from taskyard_worker.text import clean, keywords, statistics, summarize
+from taskyard_cli.demo.reference import reference, sections
+from taskyard_cli.demo.report import Answer, Index, report_text
+from taskyard_worker import Context, InvalidInput, NonRetryable, task
+from taskyard_worker.text import clean
+from taskyard_worker.text import split as cut
 
-KEYWORDS, SENTENCES = 6, 2
-"""Of each topic."""
-
-COMMON_KEYWORDS = 40
-"""How many keywords the index begins with: those that most topics share."""
+PASSAGE_CHARACTERS = 1000
 
 
 class WantedFailure(Exception):
     """The demo wants this attempt to fail."""
-
-
-def reference() -> dict[str, str]:
-    """Returns the language reference, by topic, that every CPython ships."""
-    topics: dict[str, str] = import_module("pydoc_data.topics").topics
-    return topics
 
 
 @task("reference_split")
@@ -46,92 +39,71 @@ def split(ctx: Context, shards: int) -> dict[str, Any]:
     return {"shards": [sorted(names) for names in dealt]}
 
 
-@task("reference_shard")
-def shard(ctx: Context, topics: list[str], fail_first: bool = False) -> list[dict[str, Any]]:
-    """Look at each topic of a shard."""
+@task("reference_passages")
+def passages(ctx: Context, topics: list[str], fail_first: bool = False) -> list[dict[str, str]]:
+    """Cut each topic of a shard into passages."""
     if fail_first and ctx.attempt == 1:
         ctx.log.warning("failing, as the workflow says")
         raise WantedFailure("the workflow says that this shard fails at its first attempt")
     texts = reference()
-    entries = []
+    found: list[dict[str, str]] = []
     for done, name in enumerate(topics):
         ctx.raise_if_cancelled()
         if name not in texts:
             raise InvalidInput(f"there is no topic {name!r} in this Python's language reference")
-        entries.append(entry(name, texts[name]))
+        found += of_topic(name, texts[name])
         ctx.progress_sync(100 * (done + 1) / len(topics), name)
-    return entries
+    return found
 
 
-def entry(name: str, text: str) -> dict[str, Any]:
-    """Return what the index has of one topic."""
-    title, body = titled(text)
-    cleaned = clean(body)
-    return {
-        "name": name,
-        "title": title,
-        "words": statistics(cleaned)["words"],
-        "keywords": [each["keyword"] for each in keywords(cleaned, top_k=KEYWORDS)],
-        "summary": summarize(cleaned, max_sentences=SENTENCES),
-    }
+def of_topic(name: str, text: str) -> Iterator[dict[str, str]]:
+    """Yield a topic's passages: each with an id of its own, and with the title of its section as its first line.
 
-
-def titled(text: str) -> tuple[str, str]:
-    """Return a topic's title and the rest; the title is the first line when it is underlined."""
-    first, _, rest = text.partition("\n")
-    underline, _, body = rest.partition("\n")
-    return (first.strip(), body) if underline and not underline.strip("*=-~^") else (first.strip(), text)
+    The colon makes title and first sentence one sentence to whoever summarizes it.
+    """
+    cuts = (
+        (title, each["text"])
+        for title, body in sections(name, text)
+        for each in cut(clean(body), max_chars=PASSAGE_CHARACTERS)
+    )
+    for number, (title, passage) in enumerate(cuts, start=1):
+        yield {"id": f"{name}/{number}", "text": f"{title}:\n{passage}"}
 
 
 @task("reference_join")
-def join(ctx: Context, report: str, shards: list[list[dict[str, Any]]]) -> dict[str, Any]:
-    """Write the index of all shards to a file."""
-    entries = sorted((each for part in shards for each in part), key=lambda each: each["name"])
+def join(ctx: Context, indexes: list[str]) -> dict[str, Any]:
+    """Make one index of several, of one model; a text that several topics share is in it once."""
+    header, seen = b"", set[bytes]()
+    lines: list[bytes] = []
+    for uri in indexes:
+        own, *entries = ctx.artifacts.get_sync(uri).strip().split(b"\n")
+        if own != (header := header or own):
+            raise NonRetryable(f"one index is of {own.decode()}, another of {header.decode()}: vectors are not mixed")
+        lines += once(entries, seen)
+    said = json.loads(header)
+    uri = ctx.artifacts.put_sync(b"\n".join([header, *lines, b""]), f"{said['model']}.jsonl", "application/jsonl")
+    ctx.log.info("%d passages in %s", len(lines), uri)
+    return {"index": uri, "passages": len(lines), **said}
+
+
+def once(entries: Iterable[bytes], seen: set[bytes]) -> Iterator[bytes]:
+    """Yield the entries whose text was not seen before."""
+    for entry in entries:
+        key = sha256(json.loads(entry)["text"].encode()).digest()
+        if key not in seen:
+            seen.add(key)
+            yield entry
+
+
+@task("reference_report")
+def report(ctx: Context, report: str, index: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write the questions with answers and sources to a file."""
+    if strange := {each["found"]["model"] for each in answers} - {index["model"]}:
+        raise NonRetryable(f"the index is of {index['model']}, and questions were embedded by {', '.join(strange)}")
+    told = [Answer.read(each) for each in answers]
     path = Path(report)
     part = path.with_name(f"{path.name}.part")
-    part.write_text(index(entries), encoding="utf-8")
+    part.write_text(report_text(Index(index["passages"], index["model"]), told), encoding="utf-8")
     part.replace(path)  # whoever looks sees all of it or nothing, also when this attempt is the second
-    ctx.log.info("%d topics written to %s", len(entries), path)
-    return {"topics": len(entries), "words": sum(each["words"] for each in entries)}
-
-
-def index(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the index as Markdown."""
-    words = sum(each["words"] for each in entries)
-    parts = [
-        "# The Python language reference: an index",
-        f"{len(entries)} topics, {words:,} words, from `pydoc_data.topics` of Python {platform.python_version()}.",
-        "## Keywords",
-        "\n".join(common(entries)),
-        "## Topics",
-        *(section(each) for each in entries),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def common(entries: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    """Yield a line for each keyword that most topics share, by the alphabet, with its topics."""
-    topics: defaultdict[str, list[str]] = defaultdict(list)
-    for each in entries:
-        for keyword in each["keywords"]:
-            topics[keyword].append(each["name"])
-    shared = Counter({keyword: len(names) for keyword, names in topics.items()})
-    for keyword, _ in sorted(shared.most_common(COMMON_KEYWORDS)):
-        yield f"- **{keyword}**: {', '.join(f'[{name}](#{name})' for name in topics[keyword])}"
-
-
-def section(each: Mapping[str, Any]) -> str:
-    """Return the section of one topic."""
-    return "\n\n".join(
-        [
-            f"### {each['name']}",
-            f"*{each['title']}*, {each['words']:,} words",
-            escaped(each["summary"]),
-            f"Keywords: {', '.join(each['keywords'])}",
-        ]
-    )
-
-
-def escaped(text: str) -> str:
-    """Return plain text as Markdown that shows it as it is."""
-    return "".join(f"\\{character}" if character in "\\`*_[]<>#|" else character for character in text)
+    ctx.log.info("%d answers written to %s", len(told), path)
+    return {"questions": len(told), "found": sum(each.found for each in told), "model": index["model"]}
