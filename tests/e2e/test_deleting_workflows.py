@@ -82,7 +82,8 @@ async def test_applied_again_it_goes_on_with_the_next_version(shared_site: Site)
         await client.start_run("again", version=1)
 
 
-async def test_it_stays_deleted_under_the_next_leader(site: Site) -> None:
+async def test_it_stays_deleted_under_the_next_leader(any_site: Site) -> None:
+    site = any_site
     scheduler = await site.start_scheduler()
     await site.start_worker()
     client = site.client()

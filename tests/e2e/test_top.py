@@ -85,7 +85,8 @@ async def test_a_viewer_looks_and_does_not_act(shared_site: Site) -> None:
     await running.cancel()
 
 
-async def test_it_outlives_its_scheduler(site: Site) -> None:
+async def test_it_outlives_its_scheduler(any_site: Site) -> None:
+    site = any_site
     scheduler = await site.start_scheduler()
     await site.start_worker("first")
     async with screen(site.client(timeout=2.0), site.address) as (main, pilot):
