@@ -8,6 +8,7 @@ import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from e2e.artifact_sites import MIB, arriving, file_of, files_of, incoming, known, messages
@@ -204,3 +205,32 @@ async def test_bytes_that_somebody_took_away_are_told(site: Site) -> None:
     with pytest.raises(NotFound, match="has no bytes") as caught:
         await client.artifacts.read(stored.uri)
     assert caught.value.reason == "ARTIFACT_BYTES_MISSING"
+
+
+async def test_an_upload_over_http_that_breaks_off_leaves_nothing_and_is_no_fault_of_the_scheduler(site: Site) -> None:
+    scheduler = await site.start_scheduler()
+    head = (
+        f"PUT /api/v1/artifacts/bytes?name=half HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.token()}\r\n"
+        f"Content-Length: {3 * MIB}\r\n\r\n"
+    )
+    _, writer = await asyncio.open_connection("127.0.0.1", site.http_port)
+    writer.write(head.encode() + b"x" * MIB)
+    await until(lambda: arriving(site), what="the first bytes of the upload")
+    writer.close()
+    await until(lambda: incoming(site) == [], what="the end of what the upload left")
+    assert await known(site.client()) == []
+    assert [line for line in scheduler.events() if line["level"] == "error"] == []
+
+
+async def test_a_download_over_http_whose_bytes_end_early_is_cut_and_told_in_the_log(site: Site) -> None:
+    scheduler = await site.start_scheduler()
+    stored = await site.client().artifacts.upload(b"x" * 3 * MIB)
+    [path] = files_of(site)
+    path.write_bytes(b"x" * MIB)
+    headers = {"Authorization": f"Bearer {site.token()}"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.http_port}", headers=headers) as http:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await http.get(f"/api/v1/artifacts/{stored.artifact_id}/bytes")
+        assert (await http.get("/healthz")).status_code == 200
+    told = [str(line) for line in scheduler.events() if line["level"] == "error"]
+    assert any("less than it should" in line for line in told)

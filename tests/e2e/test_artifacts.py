@@ -373,8 +373,27 @@ async def test_a_hundred_mebibytes_pass_with_bounded_memory(site: Site, tmp_path
     assert (await client.artifacts.get(await kept.result(60))).sha256 == stored.sha256
     await client.artifacts.download(stored.uri, tmp_path / "back")
     assert (tmp_path / "back").stat().st_size == 100 * MIB
+    assert await over_http(site, path) == stored.sha256
     grown = peak_mib(scheduler) - before[0], peak_mib(worker) - before[1]
     assert max(grown) < 40, grown
+
+
+async def over_http(site: Site, path: Path) -> str:
+    """Sends a file over HTTP and takes it back; returns the SHA-256 of what came."""
+
+    async def pieces() -> Any:
+        with path.open("rb") as file:
+            while piece := file.read(MIB):
+                yield piece
+
+    digest = hashlib.sha256()
+    headers = {"Authorization": f"Bearer {site.token()}"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.http_port}", headers=headers, timeout=60) as http:
+        artifact = await put(http, pieces())
+        async with http.stream("GET", f"/api/v1/artifacts/{artifact['artifactId']}/bytes") as answer:
+            async for chunk in answer.aiter_bytes():
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 async def test_the_limits_are_settings(site: Site) -> None:

@@ -115,16 +115,14 @@ def _deleted(changes: Changes) -> Iterator[Holder]:
                 yield tenant, kind, name
 
 
-def _referring(rows: Sequence[Row], texts: tuple[int, ...]) -> list[Row]:
-    """Returns the rows that have the word in one of their texts. Hot path: most texts are empty or short."""
-    found: list[Row] = []
-    for row in rows:
-        for at in texts:
-            text = row[at]
-            if text and _has(text):
-                found.append(row)
-                break
-    return found
+def _referring(rows: Sequence[Row], texts: tuple[int, ...]) -> Sequence[Row]:
+    """Returns the rows that have the word in one of their texts. Hot path: all texts of most commits are strings."""
+    try:
+        if not any([MARK in row[at] for at in texts for row in rows]):  # noqa: C419 - three times as quick
+            return ()
+    except TypeError:  # bytes, NULL, or what the database will refuse
+        pass
+    return [row for row in rows if any(_has(row[at]) for at in texts)]
 
 
 def _has(text: object) -> bool:
