@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from itertools import pairwise
@@ -48,7 +47,8 @@ def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
     """Return a text's vector: of length 1, or all zeros when the text has no word."""
     vector = [0.0] * dimensions
     for feature, value in weights(text).items():
-        number, sign = place(feature)
+        # Pairs are too many to be worth remembering; words and pieces come again.
+        number, sign = hashed(feature) if feature[0] == "p" else remembered(feature)
         vector[number % dimensions] += sign * value
     length = math.sqrt(math.fsum(value * value for value in vector))
     if length == 0.0:
@@ -58,23 +58,29 @@ def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 def weights(text: str) -> dict[str, float]:
     """Return the features of a text, each with its weight times the root of how often it occurs."""
-    counts = Counter(features(words(text)))
+    counts = features(words(text))
     return {feature: _WEIGHTS[feature[0]] * math.sqrt(count) for feature, count in counts.items()}
 
 
 _WEIGHTS = {"w": 1.0, "p": PAIR_WEIGHT, "g": PIECE_WEIGHT}
 
 
-def features(listed: list[tuple[str, bool]]) -> Iterator[str]:
-    """Yield the features of words: each one, each with the next, and the pieces of all but CJK characters."""
-    for key, cjk in listed:
-        yield f"w {key}"
+def features(listed: list[tuple[str, bool]]) -> Counter[str]:
+    """Count the features of words: each one, each with the next, and the pieces of all but CJK characters."""
+    counts = Counter([f"p {left} {right}" for (left, _), (right, _) in pairwise(listed)])
+    for (key, cjk), times in Counter(listed).items():
+        counts[f"w {key}"] = times
         if not cjk:
-            framed = f"<{key}>"
-            for start in range(len(framed) - PIECE + 1):
-                yield f"g {framed[start : start + PIECE]}"
-    for (left, _), (right, _) in pairwise(listed):
-        yield f"p {left} {right}"
+            for piece in pieces(key):
+                counts[piece] += times
+    return counts
+
+
+@lru_cache(maxsize=1 << 14)
+def pieces(key: str) -> tuple[str, ...]:
+    """Return the features of the pieces of a word."""
+    framed = f"<{key}>"
+    return tuple(f"g {framed[start : start + PIECE]}" for start in range(len(framed) - PIECE + 1))
 
 
 def words(text: str) -> list[tuple[str, bool]]:
@@ -96,8 +102,10 @@ def stopped(word: tuple[str, bool], known: Tables) -> bool:
     return key in (known.stop_characters if cjk else known.stop_words)
 
 
-@lru_cache(maxsize=1 << 17)
-def place(feature: str) -> tuple[int, int]:
+def hashed(feature: str) -> tuple[int, int]:
     """Return the number whose remainder is a feature's dimension, and its sign there."""
     digest = sha256(feature.encode()).digest()
     return int.from_bytes(digest[:4], "big"), -1 if digest[4] & 1 else 1
+
+
+remembered = lru_cache(maxsize=1 << 15)(hashed)
