@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from taskyard_worker.context import Context, TaskLog
+from taskyard_worker.deferral import Deferral
 from taskyard_worker.errors import (
     InvalidInput,
     NonRetryable,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context",
+    "Deferral",
     "InvalidInput",
     "NonRetryable",
     "Offer",

@@ -23,6 +23,7 @@ from taskyard.v1.tasks_pb2 import (
     TaskStatus,
 )
 from taskyard.v1.workers_pb2 import TaskAssignment, TaskProgress
+from taskyard_worker.deferral import Deferral
 from taskyard_worker.errors import InvalidInput, NonRetryable, TaskStopped
 from taskyard_worker.live_output import LiveOutput
 from taskyard_worker.registry import Handler
@@ -149,8 +150,8 @@ class Attempt:
     """An attempt that runs here. Implements the `CallPort` that handlers are called with."""
 
     __slots__ = (
-        "_waiters", "assignment", "ended", "handler", "host", "lane", "live", "logged", "reports", "resolved", "stop",
-        "stop_event", "stream", "timer", "token", "transfers",
+        "_waiters", "assignment", "deferral", "ended", "handler", "host", "lane", "live", "logged", "reports",
+        "resolved", "stop", "stop_event", "stream", "timer", "token", "transfers",
     )  # fmt: skip
 
     def __init__(
@@ -166,6 +167,7 @@ class Attempt:
         self.stop: Stop | None = None
         self.stop_event: threading.Event | None = None  # only for handlers in threads
         self.reports: Reports | None = None
+        self.deferral: Deferral | None = None
         self.ended = False
         self.logged = False
         self.live: LiveOutput | None = None  # what it gives out as it comes

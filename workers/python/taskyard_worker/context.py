@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any, Protocol
 
 from taskyard_worker.artifacts import ArtifactPort, Artifacts
 from taskyard_worker.awaiting import needs_await
+from taskyard_worker.deferral import Deferral, deferral
 from taskyard_worker.errors import InvalidInput, TaskStopped
 
 MAX_CHECKPOINT_BYTES = 256 * 1024
@@ -21,11 +23,22 @@ to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class AttemptPort(Protocol):
-    """What a Context asks of the attempt behind it. What reports or writes works from any thread."""
+    """What a Context asks of the attempt behind it. What reports or writes works from any thread.
+
+    Attributes:
+        deferral: What the handler's last call of `ctx.defer` gave it; None before.
+    """
+
+    deferral: Deferral | None
 
     @property
     def task_id(self) -> str:
         """Id of the task instance."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """The attempt's token."""
         ...
 
     @property
@@ -175,6 +188,15 @@ class Context:
         return self._port.run_timeout_s
 
     @property
+    def completion_token(self) -> str:
+        """What this attempt is completed with from outside, once its handler has returned `defer`.
+
+        Give it to whoever brings the result. It is good for this attempt alone: the next one has another. It is no
+        secret that opens anything: who completes needs a token of the tenant with the role operator all the same.
+        """
+        return f"{self._port.task_id}.{self._port.token}"
+
+    @property
     def log(self) -> TaskLog:
         """The attempt's log."""
         return TaskLog(self._port)
@@ -275,6 +297,23 @@ class Context:
             TaskStopped: The attempt was told to stop before the checkpoint was committed.
         """
         self._port.store_checkpoint_sync(checkpoint_text(value))
+
+    def defer(self, timeout: float | timedelta | None = None) -> Deferral:
+        """End the handler, and let the attempt's result come from outside: `return ctx.defer(timeout=3600)`.
+
+        The task is DEFERRED then: it holds no slot, survives restarts of worker and scheduler, and ends when somebody
+        completes it with `completion_token`. Works in every kind of handler. What it gives must be returned: a handler
+        that returns something else fails, without a retry; one that raises fails as any other.
+
+        Args:
+            timeout: How long the result is waited for, in seconds or as a timedelta; then the attempt ends as TIMEOUT.
+                None: 7 days. At most 30 days.
+
+        Raises:
+            ValueError: `timeout` is out of range.
+        """
+        self._port.deferral = deferral(timeout)
+        return self._port.deferral
 
     async def _stream(self, text: str) -> None:
         self.stream_sync(text)

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from taskyard_worker.deferral import Deferral, returned
 from taskyard_worker.errors import LoadError, NonRetryable, TaskStopped
 from taskyard_worker.loader import function_from
 from taskyard_worker.pipe_artifacts import PipeArtifacts
@@ -35,6 +36,7 @@ class IsolatedAttempt:
 
     def __init__(self, order: dict[str, Any], connection: socket.socket) -> None:
         self.task_id: str = order["task_id"]
+        self.token: str = order["token"]
         self.number: int = order["attempt"]
         self.tenant: str = order["tenant"]
         self.run_id: str = order["run_id"]
@@ -42,6 +44,7 @@ class IsolatedAttempt:
         self.worker_id: str = order["worker_id"]
         self.run_timeout_s: float | None = order["run_timeout_s"]
         self.stored_checkpoint: str | None = order["checkpoint"]
+        self.deferral: Deferral | None = None
         self._input: dict[str, Any] = order["input"]
         self._flat = frozenset(order["flat"])
         self._connection = connection
@@ -142,7 +145,9 @@ def run_handler(order: dict[str, Any], attempt: IsolatedAttempt) -> dict[str, An
     """Run the handler and return the last message."""
     try:
         handler = make_handler(order["task_type"], function_from(order["source"]))
-        return told(output_text(call(handler.invoke, attempt)), attempt)
+        value = call(handler.invoke, attempt)
+        deferral = returned(value, attempt.deferral)
+        return told(output_text(value), attempt) if deferral is None else {"deferred": deferral.timeout_ms}
     except LoadError as error:
         return {"error": str(error), "kind": NonRetryable.kind}
     except BaseException as error:  # whatever it is, the worker is told

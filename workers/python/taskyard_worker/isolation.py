@@ -23,7 +23,7 @@ from taskyard_worker.artifacts import Outgoing
 from taskyard_worker.attempts import Attempt
 from taskyard_worker.errors import TaskStopped, WorkerError
 from taskyard_worker.loader import source_of
-from taskyard_worker.outcome import STOPPED, Outcome
+from taskyard_worker.outcome import STOPPED, Outcome, deferred
 from taskyard_worker.output import OutputReader
 from taskyard_worker.processes import Child, ProcessHost
 from taskyard_worker.supervisor import boot_ms
@@ -176,6 +176,8 @@ class Conversation:
             self._output_file = Path(message["output_file"])
         elif "output" in message:
             self._outcome = Outcome(TASK_STATUS_SUCCESS, message["output"])
+        elif "deferred" in message:
+            self._outcome = deferred(message["deferred"])
         elif "error" in message:
             self._outcome = Outcome(TASK_STATUS_FAILED, error=cut(message["error"]), kind=message["kind"])
         elif "stopped" in message:
@@ -215,6 +217,7 @@ def order_for(attempt: Attempt) -> dict[str, Any]:
         "source": source_of(attempt.handler.function),
         "task_type": attempt.handler.name,
         "task_id": attempt.task_id,
+        "token": attempt.token,
         "attempt": attempt.number,
         "tenant": attempt.tenant,
         "run_id": attempt.run_id,

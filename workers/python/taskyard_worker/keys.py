@@ -1,6 +1,7 @@
 """Memory of first results by idempotency key, so that a task delivered again answers without running again.
 
-Only successes are remembered: a failed attempt is meant to be tried again under the same key. On disk, one
+Only successes are remembered: a failed attempt is meant to be tried again under the same key, and what a deferred
+one ends with is not known here: delivered again, it has another token, which its handler gives out anew. On disk, one
 JSON line for each; not flushed to the platter, as the spool.
 """
 

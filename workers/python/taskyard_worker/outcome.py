@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskyard.v1.tasks_pb2 import (
+    TASK_STATUS_DEFERRED,
     TASK_STATUS_FAILED,
     TASK_STATUS_REJECTED,
     TASK_STATUS_SUCCESS,
@@ -17,19 +18,27 @@ from taskyard.v1.tasks_pb2 import (
     TaskStatus,
 )
 from taskyard_worker.context import AttemptPort
+from taskyard_worker.deferral import Deferral, returned
 from taskyard_worker.errors import TaskStopped
 from taskyard_worker.verdict import HANDLER_ERROR, cut, failure_text, handler_traceback, output_text, own_text, says_all
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an attempt: `kind` is the machine-readable reason of a failure, `metadata` further facts."""
+    """The end of an attempt.
+
+    Attributes:
+        kind: The machine-readable reason of a failure.
+        metadata: Further facts.
+        defer_timeout_ms: Of a deferred one: how long its result is waited for; 0 for the default.
+    """
 
     status: TaskStatus.ValueType
     output_json: str = ""
     error: str = ""
     kind: str = ""
     metadata: Mapping[str, str] | None = None
+    defer_timeout_ms: int = 0
 
 
 NOTHING_RETURNED = Outcome(TASK_STATUS_SUCCESS)
@@ -37,19 +46,30 @@ STOPPED = Outcome(TASK_STATUS_UNSPECIFIED)
 """The attempt was told to stop, and did. Its status is that of the order."""
 
 
-def succeeded(value: Any) -> Outcome:
+def succeeded(value: Any, wanted: Deferral | None = None) -> Outcome:
     """Return the outcome of a handler that returned.
 
     A built-in handler may return an Outcome, which is taken as it is.
 
+    Args:
+        value: What it returned.
+        wanted: What `ctx.defer` gave it; None when it was not called.
+
     Raises:
-        NonRetryable: What it returned cannot be stored.
+        NonRetryable: What it returned cannot be stored, or is not what `ctx.defer` gave it.
     """
+    if wanted is not None and (deferral := returned(value, wanted)) is not None:
+        return deferred(deferral.timeout_ms)
     if value is None:
         return NOTHING_RETURNED
     if isinstance(value, Outcome):
         return value
     return Outcome(TASK_STATUS_SUCCESS, output_text(value))
+
+
+def deferred(timeout_ms: int) -> Outcome:
+    """Return the outcome of a handler that ended and whose result comes from outside."""
+    return Outcome(TASK_STATUS_DEFERRED, defer_timeout_ms=timeout_ms)
 
 
 def failed(error: BaseException, attempt: AttemptPort) -> Outcome:

@@ -191,7 +191,7 @@ class Runner:
             if names_artifacts(assignment.input_json) or assignment.params:
                 await self._resolve(attempt)
             if attempt.handler.mode is Mode.LOOP:
-                outcome = succeeded(await attempt.handler.invoke(attempt))
+                outcome = succeeded(await attempt.handler.invoke(attempt), attempt.deferral)
             else:
                 outcome = await self._run_elsewhere(attempt)
             return await self._stored(attempt, outcome) if is_large(outcome.output_json) else outcome
@@ -236,7 +236,7 @@ class Runner:
 def run_in_thread(attempt: Attempt) -> Outcome:
     """Call a `def` handler; runs in its thread."""
     try:
-        return succeeded(attempt.handler.invoke(attempt))
+        return succeeded(attempt.handler.invoke(attempt), attempt.deferral)
     except asyncio.CancelledError as error:
         return STOPPED if attempt.stopping else cancelled_itself(error)
     except BaseException as error:  # as above

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
+from taskyard.v1.tasks_pb2 import TASK_STATUS_DEFERRED, TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
 from taskyard_worker.attempts import Attempt, Stop, StopCause
 from taskyard_worker.outcome import Outcome
 from taskyard_worker.registry import Mode
@@ -17,6 +17,7 @@ DEFAULT_GRACE_S = 10.0
 KILL_MARGIN_S = 5.0
 """How long a killed process may take to be gone before the attempt counts as one that cannot be stopped."""
 
+_ENDED_ITSELF = (TASK_STATUS_SUCCESS, TASK_STATUS_FAILED, TASK_STATUS_DEFERRED)
 _WORDS = {
     StopCause.CANCELLED: "the task was cancelled",
     StopCause.TIMEOUT: "the task ran out of time",
@@ -32,7 +33,7 @@ def order_to_stop(cause: StopCause, grace_s: float = DEFAULT_GRACE_S) -> Stop:
 
 def stopped_outcome(stop: Stop, outcome: Outcome) -> Outcome:
     """Return how an attempt ended that was told to stop: as ordered, unless it was done before the worker's end."""
-    if stop.cause is StopCause.DRAINED and outcome.status in (TASK_STATUS_SUCCESS, TASK_STATUS_FAILED):
+    if stop.cause is StopCause.DRAINED and outcome.status in _ENDED_ITSELF:
         return outcome
     return Outcome(stop.cause.status, error=stop.message)
 

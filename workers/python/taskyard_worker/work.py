@@ -402,6 +402,8 @@ class Work:
         )
         if outcome.metadata:
             result.metadata.update(outcome.metadata)
+        if outcome.defer_timeout_ms:
+            result.defer_timeout_ms = outcome.defer_timeout_ms
         self._results.keep(token, result, stream)
         self.all_acknowledged.clear()
 

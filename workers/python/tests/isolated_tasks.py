@@ -46,6 +46,19 @@ def checkpoint(ctx: Context) -> Any:
     return ctx.last_checkpoint
 
 
+@registry.task("defer", isolated=True)
+def defer(ctx: Context, returns: bool = True) -> Any:
+    ctx.log.info("complete me with %s", ctx.completion_token)
+    deferral = ctx.defer(timeout=90)
+    return deferral if returns else "something else"
+
+
+@registry.task("async_defer", isolated=True)
+async def async_defer(ctx: Context) -> Any:
+    await asyncio.sleep(0)
+    return ctx.defer(timeout=90)
+
+
 @registry.task("raise", isolated=True)
 def fail(kind: str) -> None:
     if kind == "invalid":

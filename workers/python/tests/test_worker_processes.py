@@ -121,6 +121,21 @@ async def test_an_async_isolated_handler_finds_the_checkpoint_before_it(stream: 
     assert json.loads((await stream.result("a")).output_json) == ["earlier", {"seen": "x"}]
 
 
+@pytest.mark.parametrize("task_type", ["defer", "async_defer"])
+async def test_an_isolated_handler_may_let_its_result_come_from_outside(stream: FakeStream, task_type: str) -> None:
+    stream.assign(task("a", task_type))
+    result = await stream.result("a")
+    assert (status(result), result.defer_timeout_ms, result.output_json) == ("DEFERRED", 90_000, "")
+
+
+async def test_an_isolated_handler_knows_the_token_that_it_gives_out(worker: Bench, stream: FakeStream) -> None:
+    stream.assign(task("a", "defer", returns=False))
+    result = await stream.result("a")
+    assert (status(result), result.error_kind) == ("FAILED", "NON_RETRYABLE")
+    assert "returned a str: write `return ctx.defer(...)`" in result.error_message
+    await worker.link.changed.until(lambda: "complete me with task-a.a" in worker.link.log_lines.get("a", ()))
+
+
 @pytest.mark.parametrize(
     ("task_type", "values", "kind", "message"),
     [

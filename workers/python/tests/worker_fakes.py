@@ -262,7 +262,7 @@ class InlineIsolation:
     async def run(self, attempt: Attempt) -> Outcome:
         self.ran.append(attempt.token)
         value = attempt.handler.invoke(attempt)
-        return succeeded(await value if isinstance(value, Awaitable) else value)
+        return succeeded(await value if isinstance(value, Awaitable) else value, attempt.deferral)
 
     def renew(self, token: str, left_s: float) -> None:
         self.renewed[token] = left_s
