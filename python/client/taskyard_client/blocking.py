@@ -284,6 +284,18 @@ class Client:
     count_runs = _call(AsyncClient.count_runs)
     bulk_runs = _each(AsyncClient.bulk_runs)
 
+    mark_task = _call(AsyncClient.mark_task)
+    mark_step = _call(AsyncClient.mark_step)
+    complete_task = _call(AsyncClient.complete_task)
+    fail_task = _call(AsyncClient.fail_task)
+    broadcast_task = _call(AsyncClient.broadcast_task)
+
+    pause_work = _call(AsyncClient.pause_work)
+    resume_work = _call(AsyncClient.resume_work)
+    pauses = _each(AsyncClient.pauses)
+    pause_run = _call(AsyncClient.pause_run)
+    resume_run = _call(AsyncClient.resume_run)
+
     set_variable = _call(AsyncClient.set_variable)
     get_variable = _call(AsyncClient.get_variable)
     list_variables = _each(AsyncClient.list_variables)

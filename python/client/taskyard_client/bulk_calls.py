@@ -39,7 +39,7 @@ class BulkCalls:
         Args:
             filter: Which ones; `task_id != ""` is all.
             action: What is done with them.
-            reason: For cancels, for people.
+            reason: For cancels and marks, for people.
             priority: For PRIORITIZE: 1 (first) to 10 (last).
 
         Raises:

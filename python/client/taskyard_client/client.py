@@ -13,6 +13,8 @@ from taskyard_client.bulk_calls import BulkCalls
 from taskyard_client.definition_calls import DefinitionCalls
 from taskyard_client.fleet_calls import FleetCalls
 from taskyard_client.grpc_transport import GrpcTransport
+from taskyard_client.hand_calls import HandCalls
+from taskyard_client.pause_calls import PauseCalls
 from taskyard_client.session import Session
 from taskyard_client.task_calls import TaskCalls
 from taskyard_client.transport import Transport
@@ -25,7 +27,9 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, BulkCalls, FleetCalls):
+class AsyncClient(
+    TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, BulkCalls, HandCalls, PauseCalls, FleetCalls
+):
     """The client of Taskyard for asyncio.
 
     Use it from one event loop, and close it, best with `async with`; concurrent callers may share it.
@@ -69,6 +73,8 @@ class AsyncClient(TaskCalls, DefinitionCalls, WorkflowCalls, VariableCalls, Bulk
         WorkflowCalls.__init__(self, session)
         VariableCalls.__init__(self, session)
         BulkCalls.__init__(self, session)
+        HandCalls.__init__(self, session)
+        PauseCalls.__init__(self, session)
         FleetCalls.__init__(self, session)
 
     async def __aenter__(self) -> Self:

@@ -40,6 +40,9 @@ PRIORITIZE_TASK = Method(
     _TASK, "PrioritizeTask", tasks.PrioritizeTaskRequest, tasks.PrioritizeTaskResponse, changes=True
 )
 BULK_TASKS = Method(_TASK, "BulkTasks", tasks.BulkTasksRequest, tasks.BulkTasksResponse, changes=True)
+MARK_TASK = Method(_TASK, "MarkTask", tasks.MarkTaskRequest, tasks.MarkTaskResponse, changes=True)
+COMPLETE_TASK = Method(_TASK, "CompleteTask", tasks.CompleteTaskRequest, tasks.CompleteTaskResponse, changes=True)
+BROADCAST_TASK = Method(_TASK, "BroadcastTask", tasks.BroadcastTaskRequest, tasks.BroadcastTaskResponse, changes=True)
 RETRY_TASK = Method(_TASK, "RetryTask", tasks.RetryTaskRequest, tasks.RetryTaskResponse, changes=True)
 WATCH_TASKS = Method(_TASK, "WatchTasks", tasks.WatchTasksRequest, tasks.WatchTasksResponse)
 GET_LOGS = Method(_TASK, "GetLogs", tasks.GetLogsRequest, tasks.GetLogsResponse)
@@ -59,6 +62,9 @@ GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunR
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
 CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
 RETRY_RUN = Method(_WORKFLOW, "RetryRun", workflows.RetryRunRequest, workflows.RetryRunResponse, changes=True)
+MARK_STEP = Method(_WORKFLOW, "MarkStep", workflows.MarkStepRequest, workflows.MarkStepResponse, changes=True)
+PAUSE_RUN = Method(_WORKFLOW, "PauseRun", workflows.PauseRunRequest, workflows.PauseRunResponse, changes=True)
+RESUME_RUN = Method(_WORKFLOW, "ResumeRun", workflows.ResumeRunRequest, workflows.ResumeRunResponse, changes=True)
 BULK_RUNS = Method(_WORKFLOW, "BulkRuns", workflows.BulkRunsRequest, workflows.BulkRunsResponse, changes=True)
 SET_VARIABLE = Method(
     _WORKFLOW, "SetVariable", workflows.SetVariableRequest, workflows.SetVariableResponse, changes=True
@@ -75,6 +81,9 @@ GET_WORKER = Method(_FLEET, "GetWorker", fleet.GetWorkerRequest, fleet.GetWorker
 DRAIN_WORKER = Method(_FLEET, "DrainWorker", fleet.DrainWorkerRequest, fleet.DrainWorkerResponse, changes=True)
 FORGET_WORKER = Method(_FLEET, "ForgetWorker", fleet.ForgetWorkerRequest, fleet.ForgetWorkerResponse, changes=True)
 LIST_QUEUES = Method(_FLEET, "ListQueues", fleet.ListQueuesRequest, fleet.ListQueuesResponse)
+PAUSE_WORK = Method(_FLEET, "PauseWork", fleet.PauseWorkRequest, fleet.PauseWorkResponse, changes=True)
+RESUME_WORK = Method(_FLEET, "ResumeWork", fleet.ResumeWorkRequest, fleet.ResumeWorkResponse, changes=True)
+LIST_PAUSES = Method(_FLEET, "ListPauses", fleet.ListPausesRequest, fleet.ListPausesResponse)
 GET_CLUSTER_STATUS = Method(_FLEET, "GetClusterStatus", fleet.GetClusterStatusRequest, fleet.GetClusterStatusResponse)
 
 UPLOAD_ARTIFACT = Method(

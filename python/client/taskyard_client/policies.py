@@ -108,12 +108,16 @@ class Placement:
         selector: Labels that the worker must have, for example `lang=java,zone in (a,b),!spot`.
         affinity: Labels of workers to be preferred.
         spread: Label over whose values the tasks of one run are spread.
+        worker_id: Id of the one worker that may run it; it waits for that one. Empty: any.
     """
 
     selector: str = ""
     affinity: str = ""
     spread: str = ""
+    worker_id: str = ""
 
     def message(self) -> policies_pb2.Placement:
         """Returns it as the contract has it."""
-        return policies_pb2.Placement(selector=self.selector, affinity=self.affinity, spread=self.spread)
+        return policies_pb2.Placement(
+            selector=self.selector, affinity=self.affinity, spread=self.spread, worker_id=self.worker_id
+        )

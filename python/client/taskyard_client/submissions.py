@@ -33,8 +33,22 @@ def json_text(value: Mapping[str, Any] | None, field: str) -> str:
     try:
         return _ENCODER.encode(value if type(value) is dict else dict(value))
     except (TypeError, ValueError, RecursionError) as error:
-        say = f"cannot be written as JSON: {error}; give text, numbers, true, false, null, lists and mappings"
-        raise InvalidInput(say, [Violation(field, say)]) from None
+        raise _no_json(field, error) from None
+
+
+def json_value(value: Any, field: str) -> str:
+    """Returns any JSON value as text, and nothing for None; otherwise as `json_text`."""
+    if value is None:
+        return ""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _no_json(field, error) from None
+
+
+def _no_json(field: str, error: Exception) -> InvalidInput:
+    say = f"cannot be written as JSON: {error}; give text, numbers, true, false, null, lists and mappings"
+    return InvalidInput(say, [Violation(field, say)])
 
 
 @named

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from scripted_faults import Fault, FaultInterceptor
+from scripted_hands import HandFleet, HandTasks, HandWorkflows, Held
 
 from taskyard.v1 import (
     artifacts_pb2,
@@ -50,6 +51,7 @@ class Model:
         self.artifacts: dict[str, tuple[artifacts_pb2.Artifact, bytes]] = {}
         self.workers: list[fleet_pb2.Worker] = []
         self.queues: list[fleet_pb2.Queue] = []
+        self.held = Held()
         self.status = fleet_pb2.GetClusterStatusResponse()
         self.by_request_id: dict[str, str] = {}
         self.by_key: dict[str, str] = {}
@@ -93,7 +95,7 @@ class Model:
         await self.touch(self.runs[run_id])
 
 
-class Tasks(tasks_pb2_grpc.TaskServiceServicer):
+class Tasks(HandTasks, tasks_pb2_grpc.TaskServiceServicer):
     def __init__(self, model: Model) -> None:
         self.model = model
 
@@ -302,7 +304,7 @@ def _check(task: tasks_pb2.TaskSubmission) -> tasks_pb2.SubmitOutcome:
     return outcome
 
 
-class Workflows(workflows_pb2_grpc.WorkflowServiceServicer):
+class Workflows(HandWorkflows, workflows_pb2_grpc.WorkflowServiceServicer):
     def __init__(self, model: Model) -> None:
         self.model = model
 
@@ -494,7 +496,7 @@ class Artifacts(artifacts_pb2_grpc.ArtifactServiceServicer):
         return self.model.artifacts[id]
 
 
-class Fleet(fleet_pb2_grpc.FleetServiceServicer):
+class Fleet(HandFleet, fleet_pb2_grpc.FleetServiceServicer):
     def __init__(self, model: Model) -> None:
         self.model = model
 

@@ -10,10 +10,12 @@ import grpc
 import pytest
 from client_fixtures import served
 from scripted_faults import Fault
-from scripted_server import ScriptedServer, TaskStatus
+from scripted_server import RunState, ScriptedServer, TaskStatus
 
 import taskyard_client as ty
 from taskyard.v1 import fleet_pb2, tasks_pb2
+from taskyard.v1.pauses_pb2 import PauseScope
+from taskyard.v1.tasks_pb2 import MarkedAs as Marked
 from taskyard_client import AsyncClient, InvalidInput, Violation, new_run, new_task
 
 
@@ -356,6 +358,90 @@ async def test_fleet() -> None:
         assert (await client.cluster_status()).workers_healthy == 1
 
 
+async def test_what_people_say_of_tasks_and_steps(two_steps: Any) -> None:
+    async with served() as (server, client):
+        await client.apply_workflow(two_steps)
+        task, run = await client.submit("x"), await client.start_run("two")
+        assert await client.mark_task(task.id, Marked.MARKED_AS_SKIPPED) == TaskStatus.TASK_STATUS_SKIPPED
+        said = await client.mark_step(run.id, "a", Marked.MARKED_AS_SUCCESS, output=[1, {"é": None}], reason="by phone")
+        assert (said.status, said.state, bool(said.task_id)) == (
+            TaskStatus.TASK_STATUS_SUCCESS,
+            RunState.RUN_STATE_RUNNING,
+            True,
+        )
+        sent = server.wire.named("MarkStep")[0]
+        assert (sent.output_json, sent.reason) == ('[1,{"é":null}]', "by phone")
+        assert server.wire.named("MarkTask")[0].output_json == ""
+        done = await client.submit("x")
+        await server.model.end(done.id)
+        with pytest.raises(ty.WrongState) as caught:
+            await client.mark_task(done.id, Marked.MARKED_AS_SUCCESS, output=False)
+        assert caught.value.reason == "ALREADY_SUCCEEDED"
+        assert server.wire.named("MarkTask")[-1].output_json == "false"
+        with pytest.raises(ty.NotFound):
+            await client.mark_step(run.id, "no-such", Marked.MARKED_AS_SUCCESS)
+        with pytest.raises(ty.InvalidInput, match="output: cannot be written as JSON"):
+            await client.mark_task(task.id, Marked.MARKED_AS_SUCCESS, output=float("nan"))
+
+
+async def test_a_result_from_outside_is_waited_for_like_any() -> None:
+    async with served() as (server, client):
+        server.model.first_status = TaskStatus.TASK_STATUS_DEFERRED
+        good, bad = await client.submit("x"), await client.submit("x")
+        waiting = asyncio.gather(good.result(10), bad.wait(10))
+        await server.wire.reached(lambda: bool(server.wire.named("WatchTasks")))
+        with pytest.raises(ty.WrongState, match="attempt is over"):
+            await client.complete_task(f"{good.id}.stale")
+        assert not waiting.done()
+        assert await client.complete_task(f"{good.id}.good", {"by": "ann"}, request_id="once") == 2
+        failed = await client.fail_task(f"{bad.id}.good", "refused", kind="NON_RETRYABLE")
+        assert failed == TaskStatus.TASK_STATUS_FAILED
+        output, ended = await waiting
+        assert (output, ended.status) == ({"by": "ann"}, TaskStatus.TASK_STATUS_FAILED)
+        _, first, second = server.wire.named("CompleteTask")
+        assert (first.request_id, first.status) == ("once", TaskStatus.TASK_STATUS_SUCCESS)
+        assert (second.error_message, second.error_kind, bool(second.request_id)) == ("refused", "NON_RETRYABLE", True)
+        with pytest.raises(ty.NotFound):
+            await client.fail_task("nothing.good", "refused")
+
+
+async def test_work_is_held_back_and_goes_on(two_steps: Any) -> None:
+    async with served() as (_, client):
+        await client.apply_workflow(two_steps)
+        run = await client.start_run("two")
+        held = await client.pause_work(PauseScope.PAUSE_SCOPE_TASK_TYPE, "shell", reason="new disk")
+        assert (held.name, held.reason, held.paused_by) == ("shell", "new disk", "ann")
+        await client.pause_work(PauseScope.PAUSE_SCOPE_ALL)
+        assert (await client.pause_run(run.id, "wait")).scope == PauseScope.PAUSE_SCOPE_RUN
+        assert [each.name async for each in client.pauses(page_size=1)] == ["shell", run.id, ""]
+        assert [each.name async for each in client.pauses(limit=1)] == ["shell"]
+        assert (await client.resume_run(run.id)).reason == "wait"
+        assert await client.resume_work(PauseScope.PAUSE_SCOPE_TASK_TYPE, "shell") == held
+        for call in (client.resume_run(run.id), client.resume_work(PauseScope.PAUSE_SCOPE_TENANT)):
+            with pytest.raises(ty.WrongState, match="is not paused"):
+                await call
+        with pytest.raises(ty.NotFound):
+            await client.pause_work(PauseScope.PAUSE_SCOPE_RUN, "no-such")
+
+
+async def test_a_task_for_each_worker_and_one_for_one() -> None:
+    async with served() as (server, client):
+        with pytest.raises(ty.WrongState, match="no worker"):
+            await client.broadcast_task(new_task("x"))
+        for at, state in enumerate(("HEALTHY", "DRAINING", "HEALTHY")):
+            value = fleet_pb2.WorkerState.Value(f"WORKER_STATE_{state}")
+            server.model.workers.append(fleet_pb2.Worker(worker_id=f"w{at}", state=value))
+        sent = await client.broadcast_task(new_task("x", {"a": 1}), request_id="once")
+        assert [copy.worker_id for copy in sent.copies] == ["w0", "w2"]
+        assert list(sent.left_out_worker_ids) == ["w1"]
+        assert server.wire.named("BroadcastTask")[-1].request_id == "once"
+        ids = [copy.task_id for copy in sent.copies]
+        await server.model.end(*ids)
+        assert list(await client.wait_tasks(ids, 10)) == ids
+        await client.submit("x", placement=ty.Placement(worker_id="w0"))
+        assert server.wire.named("SubmitTasks")[-1].tasks[0].placement.worker_id == "w0"
+
+
 @pytest.mark.parametrize("bad", ["", "localhost", "http://x:1", "x:0", "x:99999", "a b:1", "::1:9"])
 def test_a_bad_address_is_refused_by_name(bad: str) -> None:
     with pytest.raises(ty.InvalidInput, match="host:port"):
@@ -407,6 +493,16 @@ async def test_every_mutating_call_carries_a_request_id(two_steps: Any) -> None:
         await client.update_definition(made)
         await client.trigger("n")
         await client.delete_definition("n")
+        server.model.workers.append(fleet_pb2.Worker(worker_id="w", state=fleet_pb2.WorkerState.WORKER_STATE_HEALTHY))
+        await client.broadcast_task(new_task("x"))
+        await client.mark_task(task.id, Marked.MARKED_AS_SKIPPED)
+        await client.mark_step(run.id, "a", Marked.MARKED_AS_SKIPPED)
+        await client.complete_task(f"{task.id}.good")
+        await client.fail_task(f"{task.id}.good", "no")
+        await client.pause_run(run.id)
+        await client.resume_run(run.id)
+        await client.pause_work(PauseScope.PAUSE_SCOPE_ALL)
+        await client.resume_work(PauseScope.PAUSE_SCOPE_ALL)
         ids = [
             each.request_id
             for call in server.wire.calls
