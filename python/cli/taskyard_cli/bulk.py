@@ -46,8 +46,9 @@ class Wanted:
         action: The same for the scheduler.
         filter: Which.
         runs: Whether runs are meant, and not tasks.
-        reason: For cancels.
+        reason: For cancels and marks.
         priority: For a new priority.
+        ending: What a person reads behind the thing, such as ` as SKIPPED`.
     """
 
     verb: str
@@ -56,6 +57,7 @@ class Wanted:
     runs: bool = False
     reason: str = ""
     priority: int = 0
+    ending: str = ""
 
     def named(self, count: int) -> str:
         """Returns `1,234 tasks`."""
@@ -88,7 +90,7 @@ def act_on_all(wanted: Wanted, *, yes: bool, address: str | None, token: str | N
     if not yes and not _agreed(wanted, count):
         raise CliError("nothing was done", Exit.REFUSED)
     done, refused = with_client(address, token, ca, lambda client: _act(client, wanted, count))
-    out().print(Text(f"{wanted.verb}: {wanted.named(done)} done, {sum(refused.values()):,} refused"))
+    out().print(Text(f"{wanted.verb}{wanted.ending}: {wanted.named(done)} done, {sum(refused.values()):,} refused"))
     if refused:
         why = ", ".join(f"{reason} {number:,}" for reason, number in refused.most_common())
         raise CliError(f"{sum(refused.values()):,} were left as they are: {why}", Exit.REFUSED)
@@ -97,10 +99,11 @@ def act_on_all(wanted: Wanted, *, yes: bool, address: str | None, token: str | N
 def _agreed(wanted: Wanted, count: int) -> bool:
     if not sys.stdin.isatty():
         raise CliError(
-            f"{wanted.named(count)} match, and there is no terminal to ask on: add --yes to {wanted.verb} them",
+            f"{wanted.named(count)} match, and there is no terminal to ask on: add --yes to "
+            f"{wanted.verb} them{wanted.ending}",
             Exit.USAGE,
         )
-    return typer.confirm(f"{wanted.verb} {wanted.named(count)}?", err=True)
+    return typer.confirm(f"{wanted.verb} {wanted.named(count)}{wanted.ending}?", err=True)
 
 
 async def _count(client: AsyncClient, wanted: Wanted) -> int:

@@ -11,7 +11,7 @@ from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.resources import asked_for, in_use
 from taskyard_cli.several import told_each
-from taskyard_cli.show import facts, state, table, when, worker_word
+from taskyard_cli.show import facts, pause_word, state, table, when, worker_word
 from taskyard_cli.values import not_empty, refuse_options_before
 from taskyard_client import AsyncClient
 
@@ -92,26 +92,36 @@ def queues(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List the queues in which something waits for a worker."""
+    """List the queues in which something waits for a worker. HELD counts what its workflow or run holds back."""
 
     async def work(client: AsyncClient) -> pb.ListQueuesResponse:
         found = [each async for each in client.queues(filter=filter_ or "", limit=limit)]
         return pb.ListQueuesResponse(queues=found)
 
     page = with_client(address, token, ca, work)
-    columns = ("TYPE", "WAITING", "SINCE", "SELECTOR", "RESOURCES", "DEADLINES")
+    columns = ("QUEUE", "TYPE", "WAITING", "HELD", "PAUSED", "SINCE", "SELECTOR", "WORKER", "RESOURCES", "DEADLINES")
     rows = (
         (
+            each.name,
             each.task_type,
             each.waiting,
+            each.held,
+            _paused(each),
             when(each.head_time),
             each.selector,
+            each.worker_id,
             asked_for(each.resources),
             "yes" if each.deadlines else "",
         )
         for each in page.queues
     )
     answer(page, output, lambda: table(columns, rows, empty="nothing waits"))
+
+
+def _paused(each: pb.Queue) -> str:
+    if not each.HasField("pause"):
+        return ""
+    return pause_word(each.pause) + (f": {each.pause.reason}" if each.pause.reason else "")
 
 
 def status(

@@ -16,7 +16,7 @@ from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
 from taskyard_cli.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
-from taskyard_cli.show import facts, json_block, out, run_word, state, table, took, when
+from taskyard_cli.show import facts, json_block, out, pause_word, run_word, state, table, took, when
 from taskyard_cli.task_commands import filter_of
 from taskyard_cli.values import (
     INT32_MAX,
@@ -151,6 +151,8 @@ def _run_row(each: pb.Run) -> tuple[Any, ...]:
     steps = f"{each.steps_ended}/{each.steps_total}"
     spent = took(each.create_time, each.end_time)
     word = state(run_word(each.state))
+    if each.HasField("pause"):
+        word = Text.assemble(word, ", paused")
     return each.run_id, each.workflow, each.version, word, steps, when(each.create_time), spent
 
 
@@ -171,6 +173,15 @@ def show_run(
     answer(found, output, lambda: _run_page(found))
 
 
+def _paused(each: pb.Run) -> str:
+    if not each.HasField("pause"):
+        return ""
+    pause = each.pause
+    by = f" by {pause.paused_by}" if pause.paused_by else ""
+    said = f": {pause.reason}" if pause.reason else ""
+    return f"{pause_word(pause)}, since {when(pause.create_time)}{by}{said}"
+
+
 def _run_page(found: pb.GetRunResponse) -> Group:
     each = found.run
     top = facts(
@@ -178,6 +189,7 @@ def _run_page(found: pb.GetRunResponse) -> Group:
             ("run", each.run_id),
             ("workflow", f"{each.workflow}, version {each.version}"),
             ("state", state(run_word(each.state))),
+            ("paused", _paused(each)),
             ("error", each.error_message),
             ("steps", f"{each.steps_ended} of {each.steps_total} have ended"),
             ("created", when(each.create_time)),

@@ -16,7 +16,7 @@ from rich.text import Text
 from taskyard.v1.tasks_pb2 import TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunStep, WatchRunResponse
 from taskyard_cli.output import on_terminal
-from taskyard_cli.show import err, harmless, run_word, state, status_word, table, took
+from taskyard_cli.show import err, error_words, harmless, run_word, state, status_word, table, took
 from taskyard_client import AsyncClient, DeadlineExceeded
 
 ROWS = 20
@@ -24,6 +24,7 @@ ROWS = 20
 
 _FIRST = {
     TaskStatus.TASK_STATUS_RUNNING: 0, TaskStatus.TASK_STATUS_ASSIGNED: 1, TaskStatus.TASK_STATUS_CANCELLING: 1,
+    TaskStatus.TASK_STATUS_DEFERRED: 1,
     TaskStatus.TASK_STATUS_FAILED: 2, TaskStatus.TASK_STATUS_TIMEOUT: 2, TaskStatus.TASK_STATUS_QUEUED: 3,
 }  # fmt: skip
 
@@ -85,7 +86,7 @@ def step_row(step: RunStep) -> tuple[object, ...]:
     """Returns a step as a row under COLUMNS."""
     spent = took(step.start_time, step.end_time)
     word = state(status_word(step.status))
-    return step.step_id, step.task_type, word, step.attempt, step.worker_id, spent, step.error.message
+    return step.step_id, step.task_type, word, step.attempt, step.worker_id, spent, error_words(step.error)
 
 
 def step_line(step: RunStep) -> str:
@@ -96,7 +97,7 @@ def step_line(step: RunStep) -> str:
         f"attempt {step.attempt}" if step.attempt > 1 else "",
         f"on {step.worker_id}" if step.worker_id else "",
         f"in {spent}" if spent else "",
-        step.error.message,
+        error_words(step.error),
     ]
     return harmless(", ".join(part for part in parts if part))
 

@@ -15,16 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from taskyard.v1.fleet_pb2 import WorkerState
-from taskyard.v1.tasks_pb2 import TaskStatus
+from taskyard.v1.pauses_pb2 import Pause, PauseScope
+from taskyard.v1.tasks_pb2 import TaskError, TaskStatus
 from taskyard.v1.workflows_pb2 import RunState
 from taskyard_cli.durations import show_seconds
 
 _COLOURS = {
-    "SUCCESS": "green", "SUCCEEDED": "green", "HEALTHY": "green", "RUNNING": "cyan", "FAILED": "red",
-    "TIMEOUT": "red", "UNHEALTHY": "red", "CANCELLED": "yellow", "CANCELLING": "yellow", "DRAINING": "yellow",
-    "SKIPPED": "dim", "PENDING": "dim", "EXPECTED": "dim",
+    "SUCCESS": "green", "SUCCEEDED": "green", "HEALTHY": "green", "RUNNING": "cyan", "DEFERRED": "magenta",
+    "FAILED": "red", "TIMEOUT": "red", "UNHEALTHY": "red", "CANCELLED": "yellow", "CANCELLING": "yellow",
+    "DRAINING": "yellow", "SKIPPED": "dim", "PENDING": "dim", "EXPECTED": "dim",
 }  # fmt: skip
-_WHOLE = frozenset({"ID", "TASK ID"})
+_WHOLE = frozenset({"ID", "TASK ID", "QUEUE"})
 """Heads of columns that are never cut into lines, since what is in them is copied."""
 _WIDE = 10_000
 """Columns where nobody looks at a terminal: nothing is cut or wrapped."""
@@ -63,6 +64,32 @@ def run_word(state: RunState.ValueType) -> str:
 def worker_word(state: WorkerState.ValueType) -> str:
     """Returns `HEALTHY` for WORKER_STATE_HEALTHY."""
     return _word(WorkerState.DESCRIPTOR, state, "WORKER_STATE_")
+
+
+MARKED = "MARKED"
+"""Kind of the error of what has ended as a person said; its message is their reason."""
+
+
+def error_words(error: TaskError) -> str:
+    """Returns why something did not succeed, or that a person has said how it ended."""
+    if error.kind != MARKED:
+        return error.message
+    return f"marked by hand: {error.message}" if error.message else "marked by hand"
+
+
+def pause_word(pause: Pause) -> str:
+    """Returns what a pause holds back, in words."""
+    return _HELD.get(pause.scope, "what a newer scheduler calls {}").format(pause.name or pause.scope)
+
+
+_HELD = {
+    PauseScope.PAUSE_SCOPE_QUEUE: "queue {}",
+    PauseScope.PAUSE_SCOPE_TASK_TYPE: "task type {}",
+    PauseScope.PAUSE_SCOPE_WORKFLOW: "workflow {}",
+    PauseScope.PAUSE_SCOPE_RUN: "run {}",
+    PauseScope.PAUSE_SCOPE_TENANT: "the whole tenant",
+    PauseScope.PAUSE_SCOPE_ALL: "everything",
+}
 
 
 def _word(enum: EnumDescriptor, number: int, prefix: str) -> str:

@@ -19,6 +19,8 @@ from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
 from taskyard_cli.schedule_options import since_time
 from taskyard_cli.show import (
+    MARKED,
+    error_words,
     facts,
     harmless,
     out,
@@ -122,13 +124,13 @@ def task_page(found: pb.GetTaskResponse, summary: str) -> Group:
             ("status", state(status_word(task.status))),
             ("explained", summary),
             ("progress", " ".join(filter(None, (percent, task.progress_message)))),
-            ("error", f"{task.error.kind}: {task.error.message}" if task.HasField("error") else ""),
+            _error_fact(task),
             ("priority", task.priority),
             ("resources", asked_for(task.resources)),
             ("run", task.run_id),
             ("step", task.step_id),
             ("created", when(task.create_time)),
-            ("due", when(task.schedule_time)),
+            ("waits until" if task.status == pb.TaskStatus.TASK_STATUS_DEFERRED else "due", when(task.schedule_time)),
             ("expires", when(task.expire_time)),
             ("tags", ", ".join(task.tags)),
             ("ended", when(task.end_time)),
@@ -142,10 +144,18 @@ def task_page(found: pb.GetTaskResponse, summary: str) -> Group:
     columns = ("ATTEMPT", "STATUS", "WORKER", "STARTED", "TOOK", "ERROR")
     rows = (
         (each.attempt, state(status_word(each.status)), each.worker_id, when(each.start_time),
-         took(each.start_time, each.end_time), each.error.message)
+         took(each.start_time, each.end_time), error_words(each.error))
         for each in found.attempts
     )  # fmt: skip
     return Group(top, Text(), table(columns, rows, empty="no attempt yet"))
+
+
+def _error_fact(task: pb.TaskInstance) -> tuple[str, str]:
+    if not task.HasField("error"):
+        return "error", ""
+    if task.error.kind == MARKED:
+        return "marked by hand", task.error.message or "no reason given"
+    return "error", f"{task.error.kind}: {task.error.message}"
 
 
 def logs(

@@ -30,6 +30,11 @@ _COMMANDS = {
     "retry": (WORK, "hand_commands:retry"),
     "requeue": (WORK, "hand_commands:requeue"),
     "prioritize": (WORK, "hand_commands:prioritize"),
+    "mark": (WORK, ""),
+    "complete": (WORK, "complete_command:complete"),
+    "broadcast": (WORK, "broadcast_command:broadcast"),
+    "pause": (WORK, "pause_commands:pause"),
+    "resume": (WORK, "pause_commands:resume"),
     "top": (LOOK, "top.command:top"),
     "tasks": (LOOK, "task_commands:list_tasks"),
     "task": (LOOK, ""),
@@ -38,6 +43,7 @@ _COMMANDS = {
     "explain": (LOOK, "task_commands:explain"),
     "workers": (LOOK, ""),
     "queues": (LOOK, "fleet_commands:queues"),
+    "pauses": (LOOK, "pause_commands:pauses"),
     "status": (LOOK, "fleet_commands:status"),
 }
 """By name, in the order of the help: the panel, and the function in its module; empty: a group of commands."""
@@ -124,6 +130,15 @@ def _artifacts() -> typer.Typer:
     return group
 
 
+def _mark() -> typer.Typer:
+    from taskyard_cli import mark_commands  # here, since a group is loaded when it is asked for
+
+    group = typer.Typer(no_args_is_help=True, help="Say how tasks, or a step of a run, have ended.")
+    group.command("success")(mark_commands.success)
+    group.command("skipped")(mark_commands.skipped)
+    return group
+
+
 def _task() -> typer.Typer:
     from taskyard_cli import task_commands  # here, since a group is loaded when it is asked for
 
@@ -162,6 +177,7 @@ _GROUPS = {
     "import": _import,
     "variable": _variable,
     "artifacts": _artifacts,
+    "mark": _mark,
     "task": _task,
     "runs": _runs,
     "workers": _workers,

@@ -126,12 +126,24 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     Raises:
         CliError: The file cannot be read, or it is no JSON object.
     """
+    value = json_value(text, option, "a JSON object")
+    if not isinstance(value, dict):
+        raise CliError(f'{option} must be a JSON object, for example {{"a": 1}}', Exit.REFUSED)
+    return value
+
+
+def json_value(text: str, option: str, wanted: str = "JSON") -> Any:
+    """Returns a JSON value, as `json_object` returns an object; `wanted`: what goes there, in words.
+
+    Raises:
+        CliError: The file cannot be read, or it is no JSON.
+    """
     _refuse_empty(text, option)
     source = text
     if text.startswith("@"):
         source = _read(text[1:], option)
         if not source.strip():
-            raise CliError(f"{option}: {text[1:]} is empty; a JSON object goes there, for example {{}}", Exit.REFUSED)
+            raise CliError(f"{option}: {text[1:]} is empty; {wanted} goes there, for example {{}}", Exit.REFUSED)
     try:
         value = strict_json.loads(source)
     except ValueError as error:
@@ -139,8 +151,6 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     except RecursionError:
         raise CliError(f"{option} {_TOO_DEEP}", Exit.REFUSED) from None
     _refuse_half_characters(value, option)
-    if not isinstance(value, dict):
-        raise CliError(f'{option} must be a JSON object, for example {{"a": 1}}', Exit.REFUSED)
     return value
 
 

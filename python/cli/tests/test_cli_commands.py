@@ -96,7 +96,7 @@ def furnished(served: Served) -> Served:
     ]  # fmt: skip
     model.queues.append(
         fleet_pb2.Queue(
-            task_type="train", waiting=12_345, selector="gpu", head_time=time_at(0),
+            name="train-0a1b", task_type="train", waiting=12_345, selector="gpu", head_time=time_at(0),
             resources=policies_pb2.Resources(cpu_millis=500, gpus=1), deadlines=True,
         )
     )  # fmt: skip

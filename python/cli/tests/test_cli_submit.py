@@ -31,7 +31,8 @@ def test_everything_that_a_submission_may_ask_for_can_be_asked_for(at: Cli, serv
         "--retry-jitter", "0",
         "--queued-timeout", "1m", "--start-timeout", "7s", "--run-timeout", "1h30m", "--total-timeout", "1d",
         "--selector", "lang=java", "--affinity", "zone=a", "--cpus", "0.5", "--memory-mb", "2048", "--gpus", "1",
-        "--exclusive", "--at", "2027-01-01T00:00Z", "--delay", "90s", "--expires", "2028-01-01T00:00Z", "--tag", "a",
+        "--exclusive", "--worker", "w-1",
+        "--at", "2027-01-01T00:00Z", "--delay", "90s", "--expires", "2028-01-01T00:00Z", "--tag", "a",
         "--tag", "b",
     )  # fmt: skip
     retry, timeouts, resources, placement = task.retry, task.timeouts, task.resources, task.placement
@@ -39,7 +40,7 @@ def test_everything_that_a_submission_may_ask_for_can_be_asked_for(at: Cli, serv
     assert retry.HasField("jitter")
     assert (timeouts.queued_timeout.seconds, timeouts.start_timeout.seconds) == (60, 7)
     assert (timeouts.run_timeout.seconds, timeouts.total_timeout.seconds) == (5400, 86400)
-    assert (placement.selector, placement.affinity) == ("lang=java", "zone=a")
+    assert (placement.selector, placement.affinity, placement.worker_id) == ("lang=java", "zone=a", "w-1")
     assert (resources.cpu_millis, resources.memory_mb, resources.gpus) == (500, 2048, 1)
     times = [task.schedule_time.ToJsonString(), task.expire_time.ToJsonString()]
     assert times == ["2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"]

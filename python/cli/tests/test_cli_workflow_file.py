@@ -40,7 +40,7 @@ steps:
     timeouts: {run_timeout: 30s, total_timeout: PT1H}
     retry: {max_attempts: 5, first_delay: 1s, factor: 1.5, max_delay: 2m, jitter: 0}
     resources: {cpu_millis: 500, memory_mb: 64, gpus: 1}
-    placement: {selector: 'lang=python', affinity: 'zone=a', spread: zone}
+    placement: {selector: 'lang=python', affinity: 'zone=a', spread: zone, worker_id: w-1}
     exclusive: true
     description: Gets it.
   - id: join
@@ -92,7 +92,7 @@ def test_a_file_means_what_it_says() -> None:
                     max_delay=Duration(seconds=120), jitter=0,
                 ),
                 resources=Resources(cpu_millis=500, memory_mb=64, gpus=1),
-                placement=Placement(selector="lang=python", affinity="zone=a", spread="zone"),
+                placement=Placement(selector="lang=python", affinity="zone=a", spread="zone", worker_id="w-1"),
                 exclusive=True,
                 description="Gets it.",
             ),

@@ -49,7 +49,7 @@ class Held:
 
 
 class HandTasks:
-    """A task is completed with its id, a dot and `good`; `stale` is the token of an attempt that is over."""
+    """A task is completed with its id, a dot and `good`; after `again` another attempt follows, `stale` is over."""
 
     model: Model
 
@@ -59,6 +59,8 @@ class HandTasks:
             raise await no(context, grpc.StatusCode.NOT_FOUND, f"there is no task {request.task_id}", "TASK_NOT_FOUND")
         if task.status == TaskStatus.TASK_STATUS_SUCCESS:
             raise await no(context, grpc.StatusCode.FAILED_PRECONDITION, "the task has succeeded", "ALREADY_SUCCEEDED")
+        if task.status == TaskStatus.TASK_STATUS_RUNNING:
+            return tasks_pb2.MarkTaskResponse(status=TaskStatus.TASK_STATUS_CANCELLING)
         await self.model.end(task.task_id, status=_MARKED[request.marked_as], output=request.output_json)
         return tasks_pb2.MarkTaskResponse(status=task.status)
 
@@ -67,6 +69,8 @@ class HandTasks:
         task = self.model.tasks.get(task_id)
         if task is None:
             raise await no(context, grpc.StatusCode.NOT_FOUND, "there is no task of that token", "TASK_NOT_FOUND")
+        if token == "again":
+            return tasks_pb2.CompleteTaskResponse(status=TaskStatus.TASK_STATUS_PENDING)
         if token != "good":
             raise await no(context, grpc.StatusCode.FAILED_PRECONDITION, "the token's attempt is over", "STALE_ATTEMPT")
         await self.model.end(task_id, status=request.status, output=request.output_json)
@@ -80,7 +84,8 @@ class HandTasks:
                 continue
             task_id = self.model.new_id("task")
             self.model.tasks[task_id] = tasks_pb2.TaskInstance(
-                task_id=task_id, task_type=request.task.task_type, status=self.model.first_status, output_json="{}"
+                task_id=task_id, task_type=request.task.task_type, status=self.model.first_status, output_json="{}",
+                revision=self.model.revision + 1,
             )
             response.copies.add(worker_id=worker.worker_id, task_id=task_id)
         if not response.copies:
