@@ -17,12 +17,12 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, MethodDescriptor
 from written import ROOT, settle
 
-from taskyard.v1 import artifacts_pb2, fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, pauses_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
 from taskyard_cli.tree import build
 from taskyard_service.gateway.openapi.comments import contract_comments
 
 DOCS = ROOT / "docs"
-SOURCES = (tasks_pb2, workflows_pb2, artifacts_pb2, fleet_pb2, workers_pb2, policies_pb2)
+SOURCES = (tasks_pb2, workflows_pb2, artifacts_pb2, fleet_pb2, pauses_pb2, workers_pb2, policies_pb2)
 CONNECTION = ("--address", "--token", "--ca")
 """Options of every command that asks a scheduler: told once."""
 SERVICES = {

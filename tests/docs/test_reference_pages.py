@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import ROOT, without_blocks
-from taskyard.v1 import artifacts_pb2, fleet_pb2, policies_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard_service.gateway.openapi.comments import contract_files
 
 CONTRACT, COMMANDS = ROOT / "docs" / "contract.md", ROOT / "docs" / "commands.md"
 
@@ -36,10 +36,9 @@ def test_links_within_a_page_lead_to_one_heading(page: Path) -> None:
 
 def test_every_call_message_and_enum_has_its_section() -> None:
     found = headings(CONTRACT.read_text(encoding="utf-8"))
-    for module in (tasks_pb2, workflows_pb2, artifacts_pb2, fleet_pb2, workers_pb2, policies_pb2):
-        file = module.DESCRIPTOR
-        calls = [method.name for service in file.services_by_name.values() for method in service.methods]
-        wanted = [*file.services_by_name, *calls, *file.message_types_by_name, *file.enum_types_by_name]
+    for file in contract_files():
+        calls = [method.name for service in file.service for method in service.method]
+        wanted = [*calls, *(each.name for part in (file.service, file.message_type, file.enum_type) for each in part)]
         assert [name for name in wanted if name not in found] == []
 
 
@@ -51,4 +50,6 @@ def test_every_command_can_be_found() -> None:
         "taskyard runs",
         "taskyard runs retry",
         "taskyard workers drain",
+        "taskyard mark success",
+        "taskyard pauses",
     } <= {*found}

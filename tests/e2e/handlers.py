@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from taskyard_worker import Context, InvalidInput, NonRetryable, task
+from taskyard_worker import Context, Deferral, InvalidInput, NonRetryable, task
 
 
 def record(ctx: Context, what: str, **facts: Any) -> None:
@@ -149,6 +149,26 @@ async def climb(ctx: Context, steps: int) -> dict[str, Any]:
         if ctx.attempt == 1 and step == steps // 2:
             raise RuntimeError("half-way")
     return {"begun": begun, "reached": steps}
+
+
+@task("later")
+async def later(ctx: Context, wait_s: float = 3600.0, hold_s: float = 0.0) -> Deferral:
+    """Leaves its result to whoever has the token, which is in its record; `hold_s`: not at once."""
+    record(ctx, "start", token=ctx.completion_token)
+    try:
+        await asyncio.sleep(hold_s)
+    except asyncio.CancelledError:
+        record(ctx, "stopped")
+        raise
+    record(ctx, "end")
+    return ctx.defer(timeout=wait_s)
+
+
+@task("later_apart", isolated=True)
+def later_apart(ctx: Context) -> Deferral:
+    record(ctx, "start", token=ctx.completion_token)
+    record(ctx, "end")
+    return ctx.defer()
 
 
 @task("tell")

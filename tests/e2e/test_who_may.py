@@ -7,9 +7,14 @@ from typing import Any
 import grpc
 import pytest
 
+from e2e.process import until
 from e2e.refusals import refused
 from e2e.site import Site
+from e2e.test_outside import token_of
 from taskyard.v1 import artifacts_pb2, fleet_pb2, tasks_pb2, workers_pb2, workflows_pb2
+from taskyard.v1.pauses_pb2 import PauseScope
+from taskyard.v1.tasks_pb2 import MARKED_AS_SKIPPED
+from taskyard_client import PermissionDenied
 from taskyard_service.identity import Role
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
@@ -58,6 +63,7 @@ READING: list[tuple[str, str, Any]] = [
     ("fleet", "ListWorkers", fleet_pb2.ListWorkersRequest()),
     ("artifacts", "GetArtifact", artifacts_pb2.GetArtifactRequest(artifact_id="x")),
     ("artifacts", "ListArtifacts", artifacts_pb2.ListArtifactsRequest()),
+    ("fleet", "ListPauses", fleet_pb2.ListPausesRequest()),
 ]
 CHANGING: list[tuple[str, str, Any]] = [
     ("tasks", "SubmitTasks", tasks_pb2.SubmitTasksRequest(tasks=[tasks_pb2.TaskSubmission(task_type="tell")])),
@@ -65,6 +71,14 @@ CHANGING: list[tuple[str, str, Any]] = [
     ("tasks", "DeleteTaskDefinition", tasks_pb2.DeleteTaskDefinitionRequest(name="x")),
     ("artifacts", "DeleteArtifact", artifacts_pb2.DeleteArtifactRequest(artifact_id="x")),
     ("workflows", "StartRuns", workflows_pb2.StartRunsRequest(runs=[workflows_pb2.RunSubmission(workflow="x")])),
+    ("tasks", "MarkTask", tasks_pb2.MarkTaskRequest(task_id="x", marked_as=MARKED_AS_SKIPPED)),
+    ("tasks", "CompleteTask", tasks_pb2.CompleteTaskRequest(token="x.y", status=tasks_pb2.TASK_STATUS_SUCCESS)),
+    ("tasks", "BroadcastTask", tasks_pb2.BroadcastTaskRequest(task=tasks_pb2.TaskSubmission(task_type="nobody"))),
+    ("workflows", "MarkStep", workflows_pb2.MarkStepRequest(run_id="x", step_id="y", marked_as=MARKED_AS_SKIPPED)),
+    ("workflows", "PauseRun", workflows_pb2.PauseRunRequest(run_id="x")),
+    ("workflows", "ResumeRun", workflows_pb2.ResumeRunRequest(run_id="x")),
+    ("fleet", "PauseWork", fleet_pb2.PauseWorkRequest(scope=PauseScope.PAUSE_SCOPE_TASK_TYPE, name="nobody")),
+    ("fleet", "ResumeWork", fleet_pb2.ResumeWorkRequest(scope=PauseScope.PAUSE_SCOPE_TASK_TYPE, name="nobody")),
 ]
 WORKING: list[tuple[str, str, Any]] = [
     ("workers", "Heartbeat", workers_pb2.HeartbeatRequest(worker_id="no-such-worker")),
@@ -113,6 +127,12 @@ async def test_another_tenant_sees_and_changes_nothing(shared_site: Site) -> Non
         (other.workflows.GetWorkflow, workflows_pb2.GetWorkflowRequest(name="ours")),
         (other.workflows.GetRun, workflows_pb2.GetRunRequest(run_id=run.id)),
         (other.workflows.CancelRun, workflows_pb2.CancelRunRequest(run_id=run.id)),
+        (other.tasks.MarkTask, tasks_pb2.MarkTaskRequest(task_id=handle.id, marked_as=MARKED_AS_SKIPPED)),
+        (
+            other.workflows.MarkStep,
+            workflows_pb2.MarkStepRequest(run_id=run.id, step_id="a", marked_as=MARKED_AS_SKIPPED),
+        ),
+        (other.workflows.PauseRun, workflows_pb2.PauseRunRequest(run_id=run.id)),
         (other.fleet.GetWorker, fleet_pb2.GetWorkerRequest(worker_id="shared-worker")),
     ]
     for call, request in calls:
@@ -135,6 +155,40 @@ async def test_another_tenant_sees_and_changes_nothing(shared_site: Site) -> Non
     assert [reason.code for reason in explained.reasons] == ["NO_WORKER_FOR_TYPE"]  # our worker is not theirs
     await mine.cancel()
     await handle.cancel()
+
+
+async def test_a_token_of_a_task_opens_nothing_to_another_tenant_or_to_a_viewer(shared_site: Site) -> None:
+    ours = shared_site.client()
+    handle = await ours.submit("later")
+    token = await until(lambda: token_of(shared_site, handle.id), what="its token")
+    request = tasks_pb2.CompleteTaskRequest(token=token, status=tasks_pb2.TASK_STATUS_SUCCESS, output_json='"theirs"')
+    other = shared_site.door(shared_site.token(tenant="other"))
+    answer = await refused(other.tasks.CompleteTask(request, metadata=other.metadata))
+    assert answer.code == grpc.StatusCode.NOT_FOUND
+    viewer = shared_site.door(shared_site.token(Role.VIEWER))
+    assert (await refused(viewer.tasks.CompleteTask(request, metadata=viewer.metadata))).code == DENIED
+    assert await ours.complete_task(token, "ours") == tasks_pb2.TASK_STATUS_SUCCESS
+    assert await handle.result(60) == "ours"
+
+
+async def test_a_pause_is_its_tenant_s_and_everything_is_paused_by_an_admin_alone(shared_site: Site) -> None:
+    ours, theirs = shared_site.client(), shared_site.client(tenant="other")
+    admin = shared_site.client(Role.ADMIN)
+    await theirs.pause_work(PauseScope.PAUSE_SCOPE_TENANT, reason="theirs")
+    await theirs.pause_work(PauseScope.PAUSE_SCOPE_TASK_TYPE, "tell")
+    assert await (await ours.submit("tell", {"a": 1})).result(60) == {"a": 1}
+    assert [pause async for pause in ours.pauses()] == []
+    for call in (ours.pause_work, ours.resume_work):
+        with pytest.raises(PermissionDenied):
+            await call(PauseScope.PAUSE_SCOPE_ALL)
+    await admin.pause_work(PauseScope.PAUSE_SCOPE_ALL, reason="moving house")
+    held = await ours.submit("tell", {"a": 2})
+    assert [reason.code for reason in (await held.explain()).reasons] == ["PAUSED"]
+    assert [pause.reason async for pause in ours.pauses()] == ["moving house"]
+    await admin.resume_work(PauseScope.PAUSE_SCOPE_ALL)
+    assert await held.result(60) == {"a": 2}
+    await theirs.resume_work(PauseScope.PAUSE_SCOPE_TENANT)
+    await theirs.resume_work(PauseScope.PAUSE_SCOPE_TASK_TYPE, "tell")
 
 
 async def test_a_tenant_cannot_take_another_s_worker(shared_site: Site) -> None:

@@ -84,7 +84,10 @@ class HandTasks:
                 continue
             task_id = self.model.new_id("task")
             self.model.tasks[task_id] = tasks_pb2.TaskInstance(
-                task_id=task_id, task_type=request.task.task_type, status=self.model.first_status, output_json="{}",
+                task_id=task_id,
+                task_type=request.task.task_type,
+                status=self.model.first_status,
+                output_json="{}",
                 revision=self.model.revision + 1,
             )
             response.copies.add(worker_id=worker.worker_id, task_id=task_id)

@@ -174,14 +174,8 @@ class Conversation:
             task.add_done_callback(self._transfers.remove)
         elif "output_file" in message:
             self._output_file = Path(message["output_file"])
-        elif "output" in message:
-            self._outcome = Outcome(TASK_STATUS_SUCCESS, message["output"])
-        elif "deferred" in message:
-            self._outcome = deferred(message["deferred"])
-        elif "error" in message:
-            self._outcome = Outcome(TASK_STATUS_FAILED, error=cut(message["error"]), kind=message["kind"])
-        elif "stopped" in message:
-            self._outcome = STOPPED
+        else:
+            self._outcome = outcome_in(message)
 
     async def _checkpoint(self, text: str) -> None:
         await self._attempt.store_checkpoint(text)
@@ -235,6 +229,17 @@ def scratch_of(attempt: Attempt) -> str:
     """Make a folder for the files of one attempt; empty where there are no artifacts."""
     transfers = attempt.host.transfers
     return tempfile.mkdtemp(dir=transfers.scratch) if transfers is not None else ""
+
+
+def outcome_in(message: dict[str, Any]) -> Outcome:
+    """Return how the handler ended, as the child's last message says."""
+    if "output" in message:
+        return Outcome(TASK_STATUS_SUCCESS, message["output"])
+    if "deferred" in message:
+        return deferred(message["deferred"])
+    if "error" in message:
+        return Outcome(TASK_STATUS_FAILED, error=cut(message["error"]), kind=message["kind"])
+    return STOPPED
 
 
 def died(code: int) -> Outcome:

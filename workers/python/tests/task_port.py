@@ -10,7 +10,7 @@ from pathlib import Path
 from worker_artifacts import artifact_id
 from worker_fakes import Signal
 
-from taskyard_worker import Context
+from taskyard_worker import Context, Deferral
 from taskyard_worker.artifacts import Outgoing, chunks_of, uri_of
 from taskyard_worker.errors import InvalidInput
 
@@ -57,6 +57,7 @@ class Port:
 
     run_timeout_s: float | None = 3600.0
     task_id: str = "task-1"
+    token: str = "token-1"
     number: int = 1
     tenant: str = "default"
     run_id: str = ""
@@ -64,6 +65,7 @@ class Port:
     worker_id: str = "worker-1"
     stored_checkpoint: str | None = None
     stopping: bool = False
+    deferral: Deferral | None = None
     logged: list[str] = field(default_factory=list)
     given_out: str = ""
     told: str = ""
