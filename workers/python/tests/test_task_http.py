@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -77,6 +78,7 @@ async def test_a_body_is_text_or_json(
         ("ü".encode("latin-1"), "text/plain; charset=latin-1", "ü"),
         ("ü".encode(), "text/plain; charset=no-such", "ü"),
         (b"", "text/plain", ""),
+        (json.dumps(["x" * 100_000]).encode(), "application/json", ["x" * 100_000]),
     ],
 )
 async def test_a_body_that_is_no_good_json_is_text(

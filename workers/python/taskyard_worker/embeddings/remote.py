@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Sequence
@@ -48,13 +49,18 @@ class RemoteModel:
         async with self._endpoint.answer(PATH, asked, patience) as response:
             body = await read_at_most(response, MAX_ANSWER_BYTES, lambda: NonRetryable("the vectors are too large"))
         try:
-            answer = json.loads(body)
-            vectors = read_vectors(answer, len(texts))
+            vectors, tokens = await asyncio.to_thread(read_answer, body, len(texts))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             said = body[:200].decode(errors="replace")
             raise Retryable(f"the endpoint gave no {len(texts)} vectors, but {said!r}") from error
-        spent.add(tokens_in(answer))
+        spent.add(tokens)
         return vectors
+
+
+def read_answer(body: bytes, count: int) -> tuple[list[Sequence[float]], int]:
+    """Return the vectors of an answer, and the tokens that it counts. Raises what `read_vectors` raises."""
+    answer = json.loads(body)
+    return read_vectors(answer, count), tokens_in(answer)
 
 
 def read_vectors(answer: Any, count: int) -> list[Sequence[float]]:

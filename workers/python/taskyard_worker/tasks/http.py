@@ -7,6 +7,7 @@ that is too much. What headers carry stands in no error and no log.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ from taskyard_worker.web.waiting import Patience
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 """Of an answer, once it is decompressed."""
+LARGE = 64 * 1024
+"""Characters of JSON that are read in a thread, so that the worker's event loop goes on."""
 MAX_HEADERS = 100
 MAX_NAME = 100
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -88,7 +91,7 @@ class Answer:
         if body is None:
             body = await ctx.artifacts.put(self.body, name=name, media_type=self.kind)
         elif self.kind == "application/json" or self.kind.endswith("+json"):
-            value = json_value(body)
+            value = await asyncio.to_thread(json_value, body) if len(body) > LARGE else json_value(body)
             body = body if value is None else value[0]
         return {"status": self.status, "headers": dict(self.headers), "body": body}
 

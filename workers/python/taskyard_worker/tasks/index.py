@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -18,7 +19,7 @@ from taskyard_worker.embeddings.index_file import (
     read_document,
     read_line,
 )
-from taskyard_worker.embeddings.models import Model, Models, Spent
+from taskyard_worker.embeddings.models import Model, Models, Spent, Vector
 from taskyard_worker.errors import InvalidInput, NonRetryable
 from taskyard_worker.outcome import Outcome
 from taskyard_worker.tasks.embedding import counted
@@ -114,7 +115,7 @@ class Indexing:
         self.dimensions = length
         self.count += len(batch)
         await self._ctx.progress(message=f"{self.count:,} documents")
-        return first + b"".join(map(entry_line, batch, vectors))
+        return first + await asyncio.to_thread(entries, batch, vectors)
 
     async def _read(self) -> AsyncGenerator[Document, None]:
         if isinstance(self._documents, list):
@@ -127,6 +128,11 @@ class Indexing:
                 if line.strip():
                     yield read_document(read_line(line, number + 1, "the documents"), f"line {number + 1}", number)
                 number += 1
+
+
+def entries(documents: Sequence[Document], vectors: Sequence[Vector]) -> bytes:
+    """Return the lines of some documents."""
+    return b"".join(map(entry_line, documents, vectors))
 
 
 async def lines_of(ctx: Context, uri: str, what: str) -> AsyncGenerator[bytes, None]:
