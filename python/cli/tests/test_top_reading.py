@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
@@ -27,14 +27,15 @@ async def client(server: ScriptedServer) -> AsyncIterator[AsyncClient]:
 
 
 class Clock:
-    """A clock that goes on by `step` whenever somebody looks at it."""
+    """A clock that goes on whenever somebody looks at it: by the next of `steps`, then by `step`."""
 
     def __init__(self) -> None:
         self.time = 0.0
         self.step = 0.0
+        self.steps: Iterator[float] = iter(())
 
     def __call__(self) -> float:
-        self.time += self.step
+        self.time += next(self.steps, self.step)
         return self.time
 
 
@@ -55,6 +56,26 @@ async def test_a_snapshot_has_everything_and_asks_for_what_fits(server: Scripted
     assert (running.page_size, running.order_by) == (30, "create_time")
     assert failed.filter.startswith('status in ["FAILED", "TIMEOUT"] && create_time >= timestamp("')
     assert failed.filter.endswith('Z") && (task_type == "shell")')
+
+
+async def test_reasons_that_take_long_are_asked_for_seldom_and_kept_meanwhile(
+    server: ScriptedServer, client: AsyncClient
+) -> None:
+    server.model.queues.append(queue("gpu", "NO_WORKER_FOR_TYPE", name="gpu"))
+    clock = Clock()
+    reader = Reader(client, clock=clock)
+    await reader.read()
+    clock.steps = iter([0.0, 0.0, 0.0, 0.5])  # the round trip takes no time, the queues half a second
+    await reader.read()
+    assert [each.explain for each in server.wire.named("ListQueues")] == [True, True]
+    server.model.queues[0].ClearField("reasons")
+    server.model.queues.append(queue("new", "", name="new"))
+    found = await reader.read()
+    assert not server.wire.named("ListQueues")[-1].explain
+    assert [[reason.code for reason in each.reasons] for each in found.queues] == [["NO_WORKER_FOR_TYPE"], []]
+    clock.time += REST * 0.5
+    await reader.read()
+    assert server.wire.named("ListQueues")[-1].explain
 
 
 async def test_of_many_workers_those_that_take_nothing_are_asked_for_first(

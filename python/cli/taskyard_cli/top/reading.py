@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from taskyard.v1.fleet_pb2 import GetClusterStatusResponse, Queue, Worker
-from taskyard.v1.tasks_pb2 import TaskInstance
-from taskyard_cli.top.failures import Failures
+from taskyard.v1.tasks_pb2 import TaskInstance, WaitReason
+from taskyard_cli.top.failures import QUICK_S, REST, Failures
 from taskyard_client import AsyncClient
 
 IN_FLIGHT = 'status in ["RUNNING", "ASSIGNED", "CANCELLING"]'
@@ -67,6 +67,8 @@ class Reader:
         self._clock = clock
         self._now = now
         self._failures = Failures(client, clock)
+        self._reasons: dict[str, list[WaitReason]] = {}
+        self._explain_at = 0.0
 
     async def read(self, filter: str = "", rows: int = MOST) -> Snapshot:
         """Reads a snapshot.
@@ -84,13 +86,24 @@ class Reader:
         at = self._clock()
         rows = min(rows, MOST)
         queues, workers, running = await asyncio.gather(
-            self._queues(), self._workers(status.workers_known, rows), self._running(filter, rows)
+            self._queues(at - asked), self._workers(status.workers_known, rows), self._running(filter, rows)
         )
         failed, since = await self._failures.read(status, filter, now, round_trip=at - asked)
         return Snapshot(at, now, status, queues, workers, running, failed, since)
 
-    async def _queues(self) -> list[Queue]:
-        return [queue async for queue in self.client.queues(limit=MOST, explain=True)]
+    async def _queues(self, round_trip: float) -> list[Queue]:
+        """Reads the queues with their reasons; where those take long, as among many workers, not every time anew."""
+        begun = self._clock()
+        explain = begun >= self._explain_at
+        found = [queue async for queue in self.client.queues(limit=MOST, explain=explain)]
+        if explain:
+            took = self._clock() - begun - round_trip
+            self._explain_at = begun + REST * took if took > QUICK_S else begun
+            self._reasons = {queue.name: list(queue.reasons) for queue in found}
+        else:
+            for queue in found:
+                queue.reasons.extend(self._reasons.get(queue.name, ()))
+        return found
 
     async def _workers(self, known: int, rows: int) -> list[Worker]:
         if known <= MOST:
