@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 
 from simulation import model
@@ -121,7 +122,8 @@ def latest_due(world: World) -> float:
     if leader is None or leader.scheduler is None:
         return 0.0
     ledger = world.history.ledger
-    dues = [record.get("not_before") for record in ledger.instances.values() if record.state == S.PENDING]
+    waiting = (record for record in ledger.instances.values() if record.state in (S.PENDING, S.DEFERRED))
+    dues = [record.get("not_before") for record in waiting]
     dues += [run["start_at"] for run in ledger.runs.values() if run["state"] == RunState.PENDING]
     now = leader.scheduler.leader().clock.now()
     latest: int = max((due for due in dues if due is not None), default=0)
@@ -217,9 +219,13 @@ def _check_record(history: History, record: Record) -> None:
     expected = set(range(1, record.get("attempt")))
     if record.state in TERMINAL and set(record.archived) - {record.get("attempt")} != expected:
         history.violate("attempts are kept", f"{story(record)} kept {sorted(record.archived)} of {sorted(expected)}")
-    if record.state == S.SUCCESS:
+    if record.state == S.SUCCESS and record.get("error_kind") != "MARKED":
         told = history.reported.get(record.get("token"))
-        if told != (S.SUCCESS, record.get("output_json")):
+        if told is None or told[0] == S.DEFERRED or record.get("token") in history.completed:
+            outside = history.completed.get(record.get("token"), "")
+            if json.loads(record.get("output_json")) != outside and told != (S.SUCCESS, record.get("output_json")):
+                history.violate("a result is its attempt's", f"{story(record)}: nothing came from outside")
+        elif told != (S.SUCCESS, record.get("output_json")):
             history.violate("a result is its attempt's", f"{story(record)} succeeded and its attempt said {told}")
     if record.ends != 1 and not record.reopened:
         history.violate("a result is recorded once", f"{story(record)} ended {record.ends} times")

@@ -62,7 +62,7 @@ def in_loop(history: History, process: Process) -> Callable[..., Any]:
             elif (seconds := _seconds(input)) > 0:
                 await asyncio.sleep(seconds)
             how = "by itself"
-            return verdict(input, ctx.attempt)
+            return verdict(input, ctx)
         finally:
             history.handler_left(attempt.token, how)
 
@@ -94,9 +94,11 @@ def _seconds(input: Input) -> float:
     return HANG_S if input.get("do") == "hang" else float(input.get("s", 0))
 
 
-def verdict(input: Input, attempt: int) -> Any:
+def verdict(input: Input, ctx: Context) -> Any:
     """Returns what the handler returns, or raises what it raises."""
-    do = input.get("do", "return")
+    do, attempt = input.get("do", "return"), ctx.attempt
+    if do == "defer":
+        return ctx.defer(float(input["wait"]))
     if do == "fail" or (do == "fail_first" and attempt <= int(input.get("times", 1))):
         raise RuntimeError(f"attempt {attempt} fails as it was told to")
     if do == "reject":
@@ -109,7 +111,7 @@ def in_thread() -> Callable[..., Any]:
 
     def handle(ctx: Context, input: Input) -> Any:
         ctx.raise_if_cancelled()
-        return verdict(input, ctx.attempt)
+        return verdict(input, ctx)
 
     return handle
 
@@ -224,7 +226,7 @@ class Machine:
             outcome = STOPPED
         else:
             try:
-                outcome = succeeded(verdict(input, attempt.number))
+                outcome = succeeded(verdict(input, Context(attempt)), attempt.deferral)
             except (RuntimeError, InvalidInput) as error:
                 outcome = failed(error, attempt)
         self._ended(child, outcome, "as a process")

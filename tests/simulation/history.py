@@ -66,6 +66,7 @@ class History:
         self.keys: dict[str, set[str]] = {}
         self.accepted: dict[str, Ask] = {}  # by id of task or run
         self.reported: dict[str, tuple[int, str]] = {}  # by token: status and output
+        self.completed: dict[str, Any] = {}  # by token: the output that came, or was to come, from outside
         self.seen_ends: dict[str, int] = {}  # what watchers were told, by id
         self.told_to_stop: set[str] = set()
         self.streams: dict[str, Stream] = {}  # the last that each worker opened

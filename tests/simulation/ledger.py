@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.trace import Trace
+from taskyard_core.pauses import PauseKey, PauseScope
 from taskyard_core.records import (
     ATTEMPT_COLUMNS,
     INSTANCE_COLUMNS,
@@ -100,6 +101,7 @@ class Ledger:
         self.reruns_asked: set[str] = set()  # runs that a person wants taken up again
         self.hurried: set[str] = set()  # tasks that a person wants to be due now
         self.reopened_runs: set[str] = set()
+        self.held_back: set[PauseKey] = set()
         self.unstarted: dict[str, tuple[str, float]] = {}  # by token: the worker that did not start it, and when
         self._gained: dict[str, None] = {}  # workers that may hold more than before this commit
         self.alive: Callable[[str], bool] = lambda _token: False  # tells whether a handler runs under a token
@@ -128,6 +130,8 @@ class Ledger:
             self._violate("one leader writes", f"commit {changes.revision} follows {self.revision}")
         self.revision = changes.revision
         self._check_keys(changes)
+        self.held_back.difference_update(changes.pause_deletes)
+        self.held_back.update(row[:3] for row in changes.pause_upserts)
         self._instances(changes)
         for row in changes.run_inserts:
             self._run_inserted(dict(zip(RUN_COLUMNS, row, strict=True)))
@@ -257,12 +261,30 @@ class Ledger:
             now = self._clock()
             self.tokens[token] = Token(record.id, record.get("worker_id"), attempt, record.get("term"), now)
             record.assigned_commit = now
+            self._check_held_back(record)
             if before.get("state") == S.CANCELLING and before["error_kind"] == "CANCELLED" and not record.reopened:
                 self._violate("stop means stop", f"{story(record)} was being cancelled and got another attempt")
         if record.state in IN_FLIGHT and not token:
             self._violate("attempts have tokens", story(record))
         if token and record.get("term") > self.term:
             self._violate("one leader writes", f"{story(record)} is of term {record.get('term')}")
+
+    def _check_held_back(self, record: Record) -> None:
+        """What is held back goes to no worker, and what one worker alone may run goes to that one."""
+        got = record.get
+        tenant = got("tenant")
+        keys = {
+            ("", int(PauseScope.ALL), ""),
+            (tenant, int(PauseScope.TENANT), ""),
+            (tenant, int(PauseScope.TASK_TYPE), got("task_type")),
+            (tenant, int(PauseScope.QUEUE), got("queue")),
+            (tenant, int(PauseScope.WORKFLOW), got("workflow") or None),
+            (tenant, int(PauseScope.RUN), got("run_id") or None),
+        }
+        if held := keys & self.held_back:
+            self._violate("what is paused is not sent", f"{story(record)} is held back by {sorted(held)}")
+        if got("worker_id") != record.policy.get("worker", got("worker_id")):
+            self._violate("what is paused is not sent", f"{story(record)} was for {record.policy['worker']} alone")
 
     def _check_times(self, record: Record, before: dict[str, Any]) -> None:
         due = before["not_before"]

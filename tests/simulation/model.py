@@ -79,11 +79,14 @@ def _denied(record: Record) -> bool:
 
 def fate_problems(wish: TaskWish, record: Record, history: History, *, cancelled: bool) -> Iterator[str]:
     """Yields what is wrong with how a task ended, given what it does."""
+    if record.get("error_kind") == "MARKED":
+        return  # a person has said so, whatever it did
     if record.state == S.CANCELLED and not cancelled:
         yield "nobody cancelled it"
     if record.state == S.TIMEOUT:
         yield from _timeout_problems(wish, record.get("error_kind"))
-    if record.state == S.SUCCESS and not history.by_task.get(record.id):
+    outside = record.get("token") in history.completed  # whose result may be quicker than its handler's beginning
+    if record.state == S.SUCCESS and not history.by_task.get(record.id) and not outside:
         yield "it succeeded and never ran"
     due = record.get("created_at") + round(wish.settings.get("start_delay", 0.0) * 1000)
     hurried = record.reopened or record.id in history.ledger.hurried
@@ -109,6 +112,8 @@ def _handler_problems(wish: TaskWish, record: Record) -> Iterator[str]:
     kind, state = record.get("error_kind"), record.state
     if wish.task_type == "nobody" and record.get("attempt"):
         yield "no worker offers its type"
+    if state == S.SUCCESS and wish.fate == "defer" and wish.completed is None:
+        yield "nobody has brought its result"
     if state == S.SUCCESS and wish.fate in ("fail", "reject", "hang"):
         yield "it cannot succeed"
     if state == S.FAILED and wish.fate in ("return", "stubborn", "checkpoint") and not _may_fail(wish, kind, record):

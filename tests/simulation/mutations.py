@@ -14,11 +14,12 @@ from unittest.mock import patch
 
 from taskyard_core.dag import progress as dag_progress
 from taskyard_core.dag.rules import AT_LAST, READY
-from taskyard_core.engine import attempts, engine, recovery, runs, sessions, timing
+from taskyard_core.engine import attempts, engine, marks, recovery, runs, sessions, timing
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.events import When
 from taskyard_core.fleet import Fleet, Worker
-from taskyard_core.records import CANCELLING, ENDED, IN_FLIGHT, PENDING, RUNNING, Phase
+from taskyard_core.pauses import Pauses
+from taskyard_core.records import CANCELLING, DEFERRED, ENDED, IN_FLIGHT, PENDING, RUNNING, Phase
 from taskyard_core.retry import FailureKind, next_retry
 from taskyard_core.transitions import WorkerState
 from taskyard_scheduler.leader import Leader
@@ -377,6 +378,64 @@ def cancelled_runs_again() -> list[Place]:
         attempts.failure(c, instance, FailureKind.WORKER_LOST, message)
 
     return [(attempts, "confirm_cancel", stubborn)]
+
+
+@mutation(5)
+def paused_goes_on() -> list[Place]:
+    """A type that is paused is dispatched all the same."""
+    return [(Pauses, "of_tasks", nothing)]
+
+
+@mutation(5)
+def paused_runs_go_on() -> list[Place]:
+    """The steps of a paused workflow are dispatched all the same."""
+    return [(Pauses, "of_run", nothing)]
+
+
+@mutation(5, "leader killed")
+def pauses_are_forgotten() -> list[Place]:
+    """A new leader does not know what is paused."""
+    return [(recovery, "restore_pause", nothing)]
+
+
+@mutation(5)
+def mark_is_a_cancel() -> list[Place]:
+    """What is marked while it runs ends as cancelled."""
+    return [(attempts, "MARKED", {})]
+
+
+@mutation(2)
+def any_token_completes() -> list[Place]:
+    """A result from outside counts for whatever attempt there is."""
+    refuse = marks._not_completed
+
+    def lenient(instance: Any, event: Any) -> Any:
+        return refuse(instance, replace(event, token=instance.token)) if instance is not None else None
+
+    return [(marks, "_not_completed", lenient)]
+
+
+@mutation(1)
+def waits_for_ever() -> list[Place]:
+    """Nobody notices that a result from outside does not come."""
+    arm = Cluster.arm_waiting
+
+    def but_for_results(self: Cluster, instance: Any) -> None:
+        if instance.state != DEFERRED:
+            arm(self, instance)
+
+    return [(Cluster, "arm_waiting", but_for_results)]
+
+
+@mutation(2)
+def anyone_will_do() -> list[Place]:
+    """What one worker alone may run goes to whoever has room."""
+    choose = Fleet.choose
+
+    def carelessly(self: Fleet, queue: Any, instance: Any, spread: Any) -> Any:
+        return self._least(queue, instance.policy, queue.classes, None) or choose(self, queue, instance, spread)
+
+    return [(Fleet, "choose", carelessly)]
 
 
 # 6. One leader writes.

@@ -14,8 +14,8 @@ from simulation.ledger import TERMINAL, short
 from simulation.loop import Process
 from simulation.transports import Route as Way
 from simulation.transports import SimTransport
-from simulation.workload import RunWish, TaskWish, Wish, Workload
-from taskyard.v1 import tasks_pb2, workflows_pb2
+from simulation.workload import Hold, RunWish, TaskWish, Wish, Workload
+from taskyard.v1 import pauses_pb2, tasks_pb2, workflows_pb2
 from taskyard_client import AsyncClient
 from taskyard_client.errors import (
     AlreadyEnded,
@@ -45,6 +45,8 @@ class Disk:
     retried: set[str] = field(default_factory=set)
     handled: set[str] = field(default_factory=set)  # by hand
     rerun: dict[str, int] = field(default_factory=dict)
+    completed: set[str] = field(default_factory=set)
+    lifted: set[int] = field(default_factory=set)  # numbers of what was held back and goes on again
 
 
 class Program:
@@ -73,7 +75,8 @@ class Program:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to be done."""
-        return not self.missing()
+        lifted = self._number != 0 or len(self.disk.lifted) == len(self._workload.holds)
+        return not self.missing() and lifted
 
     def missing(self) -> list[str]:
         """Returns the request ids of what is left."""
@@ -82,7 +85,7 @@ class Program:
     async def run(self, host: ClientHost, process: Process) -> None:
         """Lives one life."""
         rng = host.rng()
-        way = Way(self._world.fabric, process, self._world.addresses(), Identity(host.name, TENANT, Role.OPERATOR))
+        way = Way(self._world.fabric, process, self._world.addresses(), Identity(host.name, TENANT, Role.ADMIN))
         client = AsyncClient(
             "simulated:1", None, timeout=TIMEOUT_S, rng=rng, wall=host.wall, transport=SimTransport(way)
         )
@@ -92,6 +95,9 @@ class Program:
                     group.create_task(self._fulfil(client, wish, rng), name=wish.request_id)
             if self._number == 0:
                 group.create_task(self._audit(client, rng), name="audit")
+                for number, hold in enumerate(self._workload.holds):
+                    if number not in self.disk.lifted:
+                        group.create_task(self._hold_back(client, number, hold, rng), name=f"hold {number}")
 
     # A wish's life.
 
@@ -115,6 +121,10 @@ class Program:
             await asyncio.sleep(wish.by_hand[1])
             await self._by_hand(client, wish, id, rng)
             self.disk.handled.add(wish.request_id)
+        if isinstance(wish, TaskWish) and wish.completed is not None and wish.request_id not in self.disk.completed:
+            await asyncio.sleep(wish.completed[1])
+            await self._complete(client, id, wish.completed[0], rng)
+            self.disk.completed.add(wish.request_id)
         await self._wait(client, wish, id, rng)
         if isinstance(wish, RunWish):
             while (count := self.disk.rerun.get(wish.request_id, 0)) < wish.reruns:
@@ -213,12 +223,15 @@ class Program:
             return
 
     async def _by_hand(self, client: AsyncClient, wish: Wish, id: str, rng: random.Random) -> None:
-        """Does to a task what a person does by hand; runs are only terminated."""
+        """Does to a task what a person does by hand; runs are terminated, or a step of them is marked."""
         assert wish.by_hand is not None
         what, ledger = wish.by_hand[0], self._history.ledger
+        step = self._some_step(id, rng) if isinstance(wish, RunWish) else ""
         while True:
             try:
-                if isinstance(wish, RunWish):
+                if what.startswith("mark"):
+                    await self._mark(client, id, step, what)
+                elif isinstance(wish, RunWish):
                     await client.cancel_run(id, "the simulation wants it now", terminate=True)
                 elif what == "terminate":
                     self.disk.cancelled.add(wish.request_id)
@@ -236,6 +249,73 @@ class Program:
             else:
                 self._world.trace.facts[f"{what} by hand"] += 1
             return
+
+    def _some_step(self, run_id: str, rng: random.Random) -> str:
+        run = self._history.ledger.runs[run_id]
+        (workflow,) = (each for each in self._workload.workflows if each.name == run["workflow"])
+        return rng.choice(workflow.steps).id
+
+    async def _mark(self, client: AsyncClient, id: str, step: str, what: str) -> None:
+        """Says how a task, or a step of a run, has ended."""
+        ledger = self._history.ledger
+        success = what == "mark success"
+        how = tasks_pb2.MARKED_AS_SUCCESS if success else tasks_pb2.MARKED_AS_SKIPPED
+        output = {"attempt": 0, "echo": "marked"} if success else None
+        if step:
+            ledger.reruns_asked.add(id)
+            ledger.reopened_runs.add(id)
+            await client.mark_step(id, step, how, output=output, reason="the simulation says so")
+            return
+        ledger.retries_asked[id] = ledger.retries_asked.get(id, 0) + 1
+        await client.mark_task(id, how, output=output, reason="the simulation says so")
+
+    async def _complete(self, client: AsyncClient, id: str, how: str, rng: random.Random) -> None:
+        """Brings the result of a task's present attempt from outside, as whoever got its token does."""
+        record = self._history.ledger.instances.get(id)
+        if record is None or not record.get("token"):
+            self._world.trace.facts["nothing to complete yet"] += 1
+            return
+        former = [token for token in record.archived.values() if token]
+        token = rng.choice(former) if former and rng.random() < 0.4 else record.get("token")
+        output = {"echo": "from outside"}
+        self._history.completed[token] = output
+        while True:
+            try:
+                if how == "SUCCESS":
+                    await client.complete_task(f"{id}.{token}", output)
+                else:
+                    await client.fail_task(f"{id}.{token}", "refused from outside")
+            except AGAIN:
+                await asyncio.sleep(rng.uniform(0.2, 1.0))
+                continue
+            except (WrongState, AlreadyEnded) as error:
+                self._world.trace.facts[f"completed in vain: {error.reason}"] += 1
+            else:
+                self._world.trace.facts[f"completed from outside: {how}"] += 1
+            return
+
+    async def _hold_back(self, client: AsyncClient, number: int, hold: Hold, rng: random.Random) -> None:
+        """Holds something back for a while."""
+        await asyncio.sleep(max(0.0, self._start + hold.at - self._world.loop.now))
+        name = hold.name or (self.disk.ids.get(f"wish-{hold.run}", "") if hold.run else "")
+        if hold.run and not name:
+            self.disk.lifted.add(number)
+            return
+        for act in (client.pause_work, client.resume_work):
+            while True:
+                try:
+                    await act(hold.scope, name)
+                except AGAIN:
+                    await asyncio.sleep(rng.uniform(0.2, 1.0))
+                    continue
+                except (WrongState, NotFound):
+                    self._world.trace.facts["held back in vain"] += 1
+                else:
+                    self._world.trace.facts[f"{act.__name__} {pauses_pb2.PauseScope.Name(hold.scope)}"] += 1
+                break
+            if act == client.pause_work:
+                await asyncio.sleep(hold.seconds)
+        self.disk.lifted.add(number)
 
     async def _rerun(self, client: AsyncClient, id: str, rng: random.Random) -> None:
         """Takes up a run: from one of its steps, or from all that ended badly."""

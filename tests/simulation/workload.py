@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from taskyard.v1 import workflows_pb2 as pb
+from taskyard.v1.pauses_pb2 import PauseScope
 from taskyard_client.policies import Placement, Resources, Retry, Timeouts
 
 TASKS = 52
@@ -15,7 +16,7 @@ RUNS = 3
 SPAN_S = 20.0
 """Over which time the clients' wishes are spread."""
 WORKFLOWS = 3
-BY_HAND = ("terminate", "requeue", "prioritize")
+BY_HAND = ("terminate", "requeue", "prioritize", "mark success", "mark skipped")
 HANDLED = ("loop", "thread", "alone")
 """Task types that every worker handles that offers them."""
 RULES = (
@@ -48,6 +49,7 @@ class Wish:
     repeats: int = 0
     key: str = ""
     by_hand: tuple[str, float] | None = None  # what a person does to it, and how long after the answer
+    completed: tuple[str, float] | None = None  # how its result comes from outside, and how long after the answer
 
     @property
     def request_id(self) -> str:
@@ -80,12 +82,24 @@ class RunWish(Wish):
 
 
 @dataclass(slots=True)
+class Hold:
+    """Something that is held back from a time on, for so many seconds. `run`: number of the wish whose run it is."""
+
+    at: float
+    seconds: float
+    scope: PauseScope.ValueType
+    name: str = ""
+    run: int = 0
+
+
+@dataclass(slots=True)
 class Workload:
-    """All wishes, and the workflows that runs are of."""
+    """All wishes, the workflows that runs are of, and what is held back meanwhile."""
 
     workflows: list[pb.Workflow]
     tasks: list[TaskWish]
     runs: list[RunWish]
+    holds: list[Hold]
 
 
 def draw(rng: random.Random) -> Workload:
@@ -93,7 +107,19 @@ def draw(rng: random.Random) -> Workload:
     workflows = [_workflow(rng, f"flow-{number}") for number in range(WORKFLOWS)]
     tasks = [_task(rng, number) for number in range(TASKS)]
     runs = [_run(rng, TASKS + number, rng.choice(workflows).name) for number in range(RUNS)]
-    return Workload(workflows, tasks, runs)
+    return Workload(workflows, tasks, runs, [_hold(rng, runs) for _ in range(rng.choice((0, 1, 2, 3)))])
+
+
+def _hold(rng: random.Random, runs: list[RunWish]) -> Hold:
+    """Draws something that is held back for a while. Ready queues are named by what they have to tell them apart."""
+    hold = Hold(rng.uniform(0.0, SPAN_S), rng.uniform(0.5, 8.0), rng.choice(PauseScope.values()[1:]))
+    if hold.scope in (PauseScope.PAUSE_SCOPE_QUEUE, PauseScope.PAUSE_SCOPE_TASK_TYPE):
+        hold.name = rng.choice(HANDLED)
+    elif hold.scope == PauseScope.PAUSE_SCOPE_WORKFLOW:
+        hold.name = f"flow-{rng.randrange(WORKFLOWS)}"
+    elif hold.scope == PauseScope.PAUSE_SCOPE_RUN:
+        hold.run = rng.choice(runs).number
+    return hold
 
 
 def _common(rng: random.Random, number: int) -> dict[str, Any]:
@@ -113,6 +139,8 @@ def _task(rng: random.Random, number: int) -> TaskWish:
     if rng.random() < 0.1:
         wish.key = f"key-{rng.randrange(4)}"
         wish.task_type, wish.input = "loop", {"do": "return", "s": 0.2, "echo": wish.key}
+    if wish.fate == "defer" and rng.random() < 0.8:
+        wish.completed = rng.choice(("SUCCESS", "SUCCESS", "FAILED")), rng.uniform(0.0, 12.0)
     forever = wish.fate == "hang" and wish.cancel_after is not None and task_type in HANDLED
     if forever:
         wish.retry = False  # nobody would cancel it a second time
@@ -136,7 +164,7 @@ def _work(rng: random.Random) -> tuple[str, Input]:
     """Draws a task type and what its handler does."""
     task_type = rng.choice(("loop",) * 6 + ("thread",) * 2 + ("alone",) * 3 + ("nobody", "odd"))
     do = rng.choice(
-        ("return",) * 6 + ("fail", "fail_first", "fail_first", "reject", "hang", "hang", "stubborn")
+        ("return",) * 6 + ("fail", "fail_first", "fail_first", "reject", "hang", "hang", "stubborn", "defer", "defer")
         + (("checkpoint", "checkpoint") if task_type == "loop" else ())
     )  # fmt: skip
     input: Input = {"do": do, "s": rng.choice((0, 0, 0.05, round(rng.uniform(0.1, 2.0), 2)))}
@@ -146,6 +174,8 @@ def _work(rng: random.Random) -> tuple[str, Input]:
         input["s"] = round(rng.uniform(5.0, 25.0), 1)  # as long as leases: what its watchdog is for
     if do == "fail_first":
         input["times"] = rng.randrange(1, 3)
+    if do == "defer":
+        input["wait"] = round(rng.uniform(1.0, 30.0), 1)
     if do == "checkpoint":
         input.update(times=rng.randrange(2, 5), s=round(rng.uniform(0.1, 1.0), 2))
     return task_type, input
@@ -162,6 +192,10 @@ def _settings(rng: random.Random, task_type: str, input: Input, *, forever: bool
     }
     if task_type == "alone" and rng.random() < 0.8:
         settings["exclusive"] = True
+    if task_type in HANDLED and rng.random() < 0.08:
+        settings["placement"] = Placement(worker_id=f"worker-{rng.randrange(1, 4)}")
+        settings["timeouts"] = replace(settings["timeouts"], queued=rng.uniform(4.0, 20.0))
+        return settings
     if task_type == "loop" and rng.random() < 0.25:
         settings["resources"] = Resources(rng.choice((0, 500, 1500)), rng.choice((0, 256)), rng.choice((0, 0, 1)))
     if task_type in HANDLED and "resources" not in settings and rng.random() < 0.25:
@@ -203,7 +237,7 @@ def _workflow(rng: random.Random, name: str) -> pb.Workflow:
 
 def _step(rng: random.Random, id: str, needs: list[str]) -> pb.WorkflowStep:
     task_type = rng.choice(("loop", "loop", "loop", "thread", "alone"))
-    do = rng.choice(("return",) * 7 + ("fail", "fail_first", "reject"))
+    do = rng.choice(("return",) * 7 + ("fail", "fail_first", "reject", "defer"))
     echo = rng.choice(("${inputs.word}", "${inputs.word} ${run.attempt} of ${run.tenant}"))
     rule = rng.choice(RULES)
     if needs and rng.random() < 0.2:
@@ -213,7 +247,7 @@ def _step(rng: random.Random, id: str, needs: list[str]) -> pb.WorkflowStep:
     if needs:
         step.trigger_rule = rule
     seconds = rng.choice((0, 0, 0.1, 0.7))
-    step.input_json = f'{{"do": "{do}", "s": {seconds}, "times": 1, "echo": "{echo}"}}'
+    step.input_json = f'{{"do": "{do}", "s": {seconds}, "times": 1, "wait": 6, "echo": "{echo}"}}'
     step.retry.CopyFrom(Retry(max_attempts=rng.randrange(1, 3), first_delay=0.1).message())
     step.timeouts.CopyFrom(Timeouts(run=rng.choice((20.0,) * 5 + (0.05,))).message())
     if task_type == "alone":
