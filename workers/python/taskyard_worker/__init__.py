@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from taskyard_worker.context import Context, TaskLog
 from taskyard_worker.deferral import Deferral
 from taskyard_worker.errors import (
+    ArtifactsUnavailable,
     InvalidInput,
     NonRetryable,
     PermissionDenied,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from taskyard_worker.worker import Offer, Worker
 
 __all__ = [
+    "ArtifactsUnavailable",
     "Context",
     "Deferral",
     "InvalidInput",

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import hashlib
 import json
+import math
 import shutil
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
@@ -82,8 +83,13 @@ class Transfers:
         shutil.rmtree(scratch, ignore_errors=True)  # of a life that was killed
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    async def upload(self, owner: Owner, what: Outgoing) -> str:
+    async def upload(self, owner: Owner, what: Outgoing, patience_s: float | None = None) -> str:
         """Return the id of the artifact once it is durable; tries again while the scheduler does not answer.
+
+        Args:
+            owner: The attempt.
+            what: The bytes.
+            patience_s: How long is waited in all, between tries. None: a minute.
 
         Raises:
             InvalidInput: The scheduler does not take what is said of it.
@@ -100,7 +106,7 @@ class Transfers:
         async def once() -> str:
             return (await self._link.upload(head, _pieces(what.source, owner))).artifact_id
 
-        id: str = await self._patiently(owner, once)
+        id: str = await self._patiently(owner, once, patience_s)
         return id
 
     async def download(self, owner: Owner, artifact_id: str) -> AsyncGenerator[bytes, None]:
@@ -124,8 +130,8 @@ class Transfers:
         finally:
             await download.close()
 
-    async def _patiently(self, owner: Owner, call: Callable[[], Any]) -> Any:
-        left = PATIENCE_S
+    async def _patiently(self, owner: Owner, call: Callable[[], Any], patience_s: float | None = None) -> Any:
+        left = PATIENCE_S if patience_s is None else patience_s
         backoff = Backoff(self._random)
         while True:
             if owner.stopping:
@@ -151,9 +157,12 @@ class Transfers:
         return replace(stored, metadata=outcome.metadata)
 
     async def stored_output(self, owner: Owner, source: bytes | Path) -> Outcome:
-        """Return the outcome of a handler whose output, a large one, is JSON in memory or in a file."""
+        """Return the outcome of a handler whose output, a large one, is JSON in memory or in a file.
+
+        The work is done, so a scheduler that does not answer is waited for as long as the attempt may run.
+        """
         try:
-            id = await self.upload(owner, Outgoing(source, "output.json", JSON_TYPE))
+            id = await self.upload(owner, Outgoing(source, "output.json", JSON_TYPE), patience_s=math.inf)
         except (NonRetryable, ArtifactsUnavailable) as error:
             text, kind = failure_text(error)
             return Outcome(TASK_STATUS_FAILED, error=f"the output could not be stored: {text}", kind=kind)

@@ -16,6 +16,7 @@ from worker_fakes import assignment, order, status, working
 from taskyard.v1.tasks_pb2 import TASK_STATUS_SUCCESS
 from taskyard.v1.workers_pb2 import TaskResult
 from taskyard_worker import Context, InvalidInput, TaskRegistry
+from taskyard_worker import transfers as transfers_module
 from taskyard_worker.link import LinkError
 from taskyard_worker.outcome import Outcome
 from taskyard_worker.verdict import MAX_OUTPUT_BYTES
@@ -307,6 +308,22 @@ async def test_a_cancel_ends_the_upload_of_an_output(
         await artifacts.changed.until(lambda: len(artifacts.heads) > 1)
         stream.push(cancels=[order("a")])
         assert status(await stream.result("a")) == "CANCELLED"
+
+
+async def test_a_scheduler_that_is_away_is_waited_for_longer_when_the_work_is_done(
+    registry: TaskRegistry, artifacts: FakeArtifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @registry.task("work")
+    async def handler(ctx: Context, put: bool) -> Any:
+        return await ctx.artifacts.put(b"data") if put else "x" * LARGE
+
+    monkeypatch.setattr(transfers_module, "PATIENCE_S", 0.0)
+    artifacts.upload_errors.extend([GONE] * 3)
+    result = await run(registry, artifacts, tmp_path, put=False)
+    assert (status(result), len(artifacts.heads)) == ("SUCCESS", 4)
+    artifacts.upload_errors.append(GONE)
+    result = await run(registry, artifacts, tmp_path, put=True)
+    assert (status(result), result.error_kind, result.error_message) == ("FAILED", "HANDLER_ERROR", "gone away")
 
 
 # Inputs.

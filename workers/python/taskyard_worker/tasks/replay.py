@@ -17,9 +17,7 @@ from taskyard_worker.tasks.sleep import sleep
 MEDIA_TYPE = "application/octet-stream"
 
 
-async def replay(
-    ctx: Context, seconds: Any = 0, read: Sequence[str] = (), write: Mapping[str, int] | None = None
-) -> dict[str, Any]:
+async def replay(ctx: Context, seconds: Any = 0, read: Any = (), write: Any = None, **rest: Any) -> dict[str, Any]:
     """Read artifacts to their ends, sleep, and write artifacts of the sizes given.
 
     Args:
@@ -27,10 +25,14 @@ async def replay(
         seconds: As `sleep` has it.
         read: URIs of artifacts.
         write: Bytes by name.
+        rest: Nothing.
 
     Raises:
         InvalidInput: The input breaks a rule.
     """
+    if rest:
+        known = "'seconds', 'read' and 'write'"
+        raise InvalidInput(f"{next(iter(rest))[:200]!r} is no input of replay, which has {known}; correct its name")
     uris, sizes = _read_of(read), _write_of(write)
     for uri in uris:
         async for _ in ctx.artifacts.open(uri):
