@@ -52,15 +52,21 @@ class Session:
             if self._python is not None:
                 printed, _ = await asyncio.wait_for(self._python.communicate(b""), PATIENCE_S)
                 assert (self._python.returncode, printed) == (0, b""), printed.decode()
-            if self._background is not None:
-                self._background.send_signal(signal.SIGINT)
-                code = await asyncio.wait_for(self._background.wait(), PATIENCE_S)
-                assert code == 0, f"what ran in the background ended with {code}"
+            await self._stop_background()
         finally:
             for process in (self._shell, self._python, self._background):
                 if process is not None and process.returncode is None:
                     process.kill()
                     await process.wait()
+
+    async def _stop_background(self) -> None:
+        """Presses Ctrl-C in the other terminal, where something runs there."""
+        if self._background is None:
+            return
+        self._background.send_signal(signal.SIGINT)
+        code = await asyncio.wait_for(self._background.wait(), PATIENCE_S)
+        assert code == 0, f"what ran in the background ended with {code}"
+        self._background = None
 
     async def _start(self, *command: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -102,6 +108,7 @@ class Session:
                 await asyncio.sleep(AGAIN_S)
 
     async def _run_background(self, block: Block) -> str:
+        await self._stop_background()  # a page that starts it again has said to stop it
         # The usual ports may be taken where the tests run.
         command = block.text.strip().replace("taskyard dev", "exec taskyard dev --port 0 --http-port 0")
         self._background = await self._start("bash", "-c", command)

@@ -118,6 +118,19 @@ def test_what_was_not_shown_is_reported(spoil: Callable[[History], None], compla
     assert any(complaint in each for each in shortfalls(found, "w2", report()))
 
 
+def test_why_a_run_failed_is_told_once_and_the_report_that_is_not_there_is_not_searched() -> None:
+    found = history()
+    not_succeeded(found)
+    found.run.run.error_message = "step 'failing' failed, and 1 more"
+    for each in found.steps[:2]:
+        each.task.status, each.task.error.message = BAD, "no connection"
+    assert shortfalls(found, "w2", None) == [
+        "the run is FAILED: step 'failing' failed, and 1 more", "it said: no connection", "not every step succeeded",
+        "no step failed at first and succeeded later", "the work of killed did not go to another worker",
+        "there is no report",
+    ]  # fmt: skip
+
+
 def test_a_run_without_the_failure_is_reported() -> None:
     found = history()
     found.steps[0].attempts[0].error.kind = "INTERRUPTED"

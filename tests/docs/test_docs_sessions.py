@@ -14,7 +14,7 @@ from docs.session import Session, Unlike
 @pytest.mark.parametrize(
     ("page", "least"),
     [
-        ("docs/tutorial.md", 12),
+        ("docs/tutorial.md", 29),
         ("README.md", 2),
         ("docs/production.md", 3),
         ("docs/client.md", 16),

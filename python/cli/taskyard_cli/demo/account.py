@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from taskyard.v1.tasks_pb2 import TaskAttempt
+from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TaskAttempt
 from taskyard.v1.workflows_pb2 import RunState
 from taskyard_cli.demo.history import History, Step
 from taskyard_cli.demo.questions import QUESTIONS, SOURCES
@@ -108,15 +108,18 @@ def excerpt(report: str, question: str) -> str:
     return re.sub(r"\\(.)", r"\1", "\n".join([*_answer(lines), *sources])).replace("`", "")
 
 
-def shortfalls(history: History, killed: str, report: str) -> list[str]:
-    """Returns what the demo was to show and did not; empty when it showed everything."""
-    return [*_of_run(history), *_of_failure(history), *_of_kill(history, killed), *_of_report(report)]
+def shortfalls(history: History, killed: str, report: str | None) -> list[str]:
+    """Returns what the demo was to show and did not; empty when it showed everything. `report`: None: there is none."""
+    written = ["there is no report"] if report is None else _of_report(report)
+    return [*_of_run(history), *_of_failure(history), *_of_kill(history, killed), *written]
 
 
 def _of_run(history: History) -> Iterator[str]:
     run = history.run.run
     if run.state != RunState.RUN_STATE_SUCCEEDED:
         yield f"the run is {run_word(run.state)}: {run.error_message}"
+        failed = (step.task.error.message for step in history.steps if step.task.status == TASK_STATUS_FAILED)
+        yield from (f"it said: {message}" for message in dict.fromkeys(failed))
     if not all(step.succeeded for step in history.steps) or len(history.steps) != run.steps_total:
         yield "not every step succeeded"
     if len(history.used()) < 2:
