@@ -33,6 +33,8 @@ from taskyard_service.errors import (
 
 IDLE_S: Final = 60.0
 """How long an upload may bring nothing, in seconds."""
+LARGE_CHUNK_BYTES: Final = 64 * 1024
+"""From here on a chunk is looked through in a thread."""
 NAMES_LIMIT: Final = 100_000
 """From so many artifacts on that one names, no more are kept for it."""
 UPLOADS_LIMIT: Final = 256
@@ -130,26 +132,27 @@ class Uploads:
 
     async def _write(self, incoming: Incoming, head: Head, chunks: AsyncIterator[bytes]) -> tuple[int, str, set[str]]:
         """Writes all bytes; returns how many they are, their SHA-256, and the artifacts that they refer to."""
-        digest = hashlib.sha256()
+        seen = _Seen(head.media_type)
         size = 0
-        names = _Names(head.media_type)
         while (chunk := await self._next(chunks)) is not None:
             if len(chunk) > CHUNK_BYTES:
                 said = f"{len(chunk)} bytes in one message are more than {CHUNK_BYTES}: send smaller pieces"
                 raise InvalidArgument([FieldViolation("data", said)])
             size += len(chunk)
             self._check_size(size)
-            digest.update(chunk)  # of a chunk this takes less time than to have a thread do it
-            names.read(chunk)
+            if len(chunk) < LARGE_CHUNK_BYTES:
+                seen.read(chunk)
+            else:  # milliseconds, in which nobody else would be served
+                await asyncio.to_thread(seen.read, chunk)
             await incoming.write(chunk)
         if head.size not in (None, size):
             said = f"{head.size} bytes were announced and {size} came: send them all, or leave the size out"
             raise InvalidArgument([FieldViolation("head.size", said)], reason="SIZE_MISMATCH")
-        sha256 = digest.hexdigest()
+        sha256 = seen.digest.hexdigest()
         if head.sha256 not in ("", sha256):
             said = f"{head.sha256} was announced, and what came has {sha256}: it changed on its way; send it again"
             raise InvalidArgument([FieldViolation("head.sha256", said)], reason="SHA256_MISMATCH")
-        return size, sha256, names.found
+        return size, sha256, seen.names
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         with suppress(StopAsyncIteration):
@@ -172,22 +175,30 @@ class Uploads:
             )
 
 
-class _Names:
-    """Finds the artifacts that JSON on its way in refers to: a large output keeps what it names, as a small one does.
+class _Seen:
+    """What is found out of bytes on their way in.
+
+    A large output keeps the artifacts that it names, as a small one does, so JSON is looked through for them.
 
     Args:
-        media_type: Only JSON, also by lines, is looked at.
+        media_type: Only JSON, also by lines, is looked through.
+
+    Attributes:
+        digest: SHA-256 of all so far.
+        names: The artifacts that were named so far.
     """
 
     def __init__(self, media_type: str) -> None:
+        self.digest = hashlib.sha256()
+        self.names: set[str] = set()
         self._looks = "json" in media_type.partition(";")[0]
         self._end = b""
-        self.found: set[str] = set()
 
     def read(self, chunk: bytes) -> None:
-        if self._looks and len(self.found) < NAMES_LIMIT:
+        self.digest.update(chunk)
+        if self._looks and len(self.names) < NAMES_LIMIT:
             data = self._end + chunk
-            self.found |= artifacts_in_bytes(data)
+            self.names |= artifacts_in_bytes(data)
             self._end = data[-URI_BYTES:]
 
 
