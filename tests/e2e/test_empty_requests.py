@@ -30,6 +30,9 @@ FIELDS = {
     "RequeueTask": "task_id",
     "PrioritizeTask": "task_id",
     "BulkTasks": "action",
+    "MarkTask": "task_id",
+    "CompleteTask": "token",
+    "BroadcastTask": "task.task_type",
     "WatchTasks": "task_ids",
     "GetLogs": "task_id",
     "StreamLogs": "task_id",
@@ -44,6 +47,9 @@ FIELDS = {
     "CancelRun": "run_id",
     "RetryRun": "run_id",
     "BulkRuns": "action",
+    "MarkStep": "run_id",
+    "PauseRun": "run_id",
+    "ResumeRun": "run_id",
     "SetVariable": "variable.name",
     "GetVariable": "name",
     "ListVariables": ANSWERED,
@@ -54,6 +60,9 @@ FIELDS = {
     "DrainWorker": "worker_id",
     "ForgetWorker": "worker_id",
     "ListQueues": ANSWERED,
+    "PauseWork": "scope",
+    "ResumeWork": "scope",
+    "ListPauses": ANSWERED,
     "GetClusterStatus": ANSWERED,
     "UploadArtifact": "head",
     "DownloadArtifact": "artifact_id",
@@ -118,6 +127,7 @@ async def test_a_call_that_says_nothing_is_answered_or_names_the_field(shared_si
 
 LISTED: list[tuple[str, Any, str]] = [
     ("WatchTasks", tasks_pb2.WatchTasksRequest(task_ids=["x", ""]), "task_ids[1]"),
+    ("MarkStep", workflows_pb2.MarkStepRequest(run_id="x"), "step_id"),
     ("AssignTask", workers_pb2.AssignTaskRequest(hello=workers_pb2.Hello()), "hello.worker_id"),
 ]
 

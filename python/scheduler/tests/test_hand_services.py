@@ -152,7 +152,7 @@ async def test_everything_is_paused_by_an_admin_only_and_seen_by_all(site: Site)
 @pytest.mark.parametrize(
     ("scope", "name", "said"),
     [
-        (0, "", "0 is no scope; choose one of QUEUE"),
+        (0, "", "0 is no scope; give one of QUEUE"),
         (99, "", "99 is no scope"),
         (pauses_pb2.PAUSE_SCOPE_TENANT, "x", "TENANT has no name"),
         (pauses_pb2.PAUSE_SCOPE_WORKFLOW, "", "WORKFLOW needs the name"),

@@ -19,6 +19,11 @@ def require_run(run_id: str) -> None:
     _require("run_id", run_id, "give the id of a run; `taskyard runs` lists them")
 
 
+def require_step(step_id: str) -> None:
+    """Checks that a step is named; see `require_task`."""
+    _require("step_id", step_id, "give the id of a step; `taskyard show` with the run lists them")
+
+
 def require_workflow(name: str) -> None:
     """Checks that a workflow is named; see `require_task`."""
     _require("name", name, "give the name of a workflow; `taskyard workflow list` lists them")

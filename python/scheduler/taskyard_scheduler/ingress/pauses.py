@@ -20,7 +20,7 @@ def read_scope(scope: int, name: str) -> PauseScope:
     """
     if not scope or scope not in pb.PauseScope.values():
         names = ", ".join(each.name for each in PauseScope)
-        raise InvalidInput([Violation("scope", f"{scope} is no scope; choose one of {names}")])
+        raise InvalidInput([Violation("scope", f"{scope} is no scope; give one of {names}")])
     read = PauseScope(scope)
     if read in _NAMELESS:
         said = f"{read.name} has no name; leave it empty" if name else None

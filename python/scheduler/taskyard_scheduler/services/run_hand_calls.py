@@ -13,7 +13,7 @@ from taskyard_core.pauses import PauseScope
 from taskyard_core.records import RUN_COLUMNS, Instance, RunState
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.ingress.marks import read_mark
-from taskyard_scheduler.ingress.named import require_run
+from taskyard_scheduler.ingress.named import require_run, require_step
 from taskyard_scheduler.leader import Leader, Remember
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.hand_calls import REASON_LIMIT, is_terminate
@@ -66,6 +66,7 @@ class RunHandCalls:
 
     async def MarkStep(self, request: pb.MarkStepRequest, context: Any) -> pb.MarkStepResponse:
         require_run(request.run_id)
+        require_step(request.step_id)
         state = read_mark(request.marked_as, request.output_json)
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
