@@ -165,8 +165,11 @@ async def later(ctx: Context, wait_s: float = 3600.0, hold_s: float = 0.0) -> De
 
 
 @task("later_apart", isolated=True)
-def later_apart(ctx: Context) -> Deferral:
+def later_apart(ctx: Context, gate: str = "") -> Deferral:
+    """The same in a process of its own, which waits for a file first if it is told."""
     record(ctx, "start", token=ctx.completion_token)
+    while gate and not os.path.exists(gate):
+        time.sleep(0.01)
     record(ctx, "end")
     return ctx.defer()
 
