@@ -80,7 +80,8 @@ def wrong(command: str, tree: Any) -> str:
     if tree.context_settings.get("ignore_unknown_options"):  # its options are the service's own
         return ""
     known = {option for parameter in tree.params for option in parameter.opts} | {"--help", "--version"}
-    return next((word for word in words if word.startswith("-") and word.split("=")[0] not in known), "")
+    given = (word for word in words if word.startswith("-") and word != "-")  # `-` alone is stdin or stdout
+    return next((word for word in given if word.split("=")[0] not in known), "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -95,6 +96,7 @@ def test_every_command_exists_with_its_options(page: Path) -> None:
         ("taskyard nope", "nope"),
         ("taskyard submit x --nope", "--nope"),
         ("taskyard runs nope", "nope"),
+        ("taskyard artifacts get x -o -", ""),
         ("taskyard", ""),
     ],
 )

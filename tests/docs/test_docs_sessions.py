@@ -18,7 +18,7 @@ from docs.session import Session, Unlike
         ("README.md", 2),
         ("docs/production.md", 3),
         ("docs/client.md", 16),
-        ("docs/http.md", 13),
+        ("docs/http.md", 15),
         ("docs/artifacts.md", 6),
         ("docs/operations.md", 11),
         ("docs/top.md", 3),
