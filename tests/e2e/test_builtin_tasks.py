@@ -145,6 +145,14 @@ async def test_an_exclusive_request_runs_in_a_process_of_its_own(shared_site: Si
     assert json.dumps(await handle.result(60)).count("alone") == 1
 
 
+async def test_what_cannot_be_exclusive_fails_once_and_says_so(shared_site: Site) -> None:
+    for task_type, input in (("embedding", {"text": "x"}), ("index", {"documents": []}), ("search", {"query": "x"})):
+        handle = await shared_site.client().submit(task_type, input, exclusive=True)
+        ended = await handle.wait(60)
+        assert (ended.attempt, ended.error.kind) == (1, "NON_RETRYABLE")
+        assert f"task type '{task_type}' cannot be exclusive" in ended.error.message
+
+
 async def test_documents_are_indexed_and_found_by_a_run(shared_site: Site) -> None:
     client = shared_site.client()
     texts = ["A fish swims in the sea.", "Bread is baked from flour.", "A worker runs tasks for the scheduler."]

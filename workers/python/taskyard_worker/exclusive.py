@@ -10,7 +10,10 @@ import inspect
 from collections.abc import Iterable
 from dataclasses import replace
 
+from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED
 from taskyard_worker.attempts import Attempt
+from taskyard_worker.errors import NonRetryable
+from taskyard_worker.outcome import Outcome
 from taskyard_worker.registry import Handler, Mode
 from taskyard_worker.runner import Isolation
 
@@ -57,3 +60,14 @@ def can_be_isolated(handler: Handler) -> bool:
     """Tell whether another process could find the handler's function: no method has its object there."""
     function = handler.function
     return not inspect.ismethod(function) and "<locals>" not in getattr(function, "__qualname__", "<locals>")
+
+
+def cannot_be_exclusive(task_type: str, handler: Handler) -> Outcome:
+    """Return the failure of an exclusive task whose handler cannot be isolated: it would be no other elsewhere."""
+    where = "a method of an object" if inspect.ismethod(handler.function) else "no function at the top of its module"
+    text = (
+        f"task type {task_type!r} cannot be exclusive: an exclusive task runs in a process of its own, and this "
+        f"handler is {where}, which only the worker's own process has; leave 'exclusive' out, or give the type a "
+        "handler of your own that is a function at the top of its module, @task(..., isolated=True)"
+    )
+    return Outcome(TASK_STATUS_FAILED, error=text, kind=NonRetryable.kind)

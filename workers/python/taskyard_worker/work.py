@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from taskyard.v1.tasks_pb2 import (
     TASK_STATUS_CANCELLED,
     TASK_STATUS_INTERRUPTED,
-    TASK_STATUS_REJECTED,
     TASK_STATUS_SUCCESS,
     TASK_STATUS_TIMEOUT,
 )
@@ -26,7 +25,7 @@ from taskyard.v1.workers_pb2 import (
 from taskyard_worker.attempts import Attempt, Stop, StopCause
 from taskyard_worker.confirmation import Confirmations, Doubt
 from taskyard_worker.credits import Credits
-from taskyard_worker.exclusive import Exclusives
+from taskyard_worker.exclusive import Exclusives, cannot_be_exclusive
 from taskyard_worker.keys import KeyMemory
 from taskyard_worker.logbook import LogBook
 from taskyard_worker.metrics import WorkerMetrics
@@ -219,9 +218,7 @@ class Work:
         """Run an attempt where it can be killed, once a heartbeat has confirmed its lease."""
         killable = self._exclusives.killable(handler)
         if killable is None:
-            text = "an exclusive task needs a handler that can run in a process of its own"
-            refusal = Outcome(TASK_STATUS_REJECTED, error=text, kind="NOT_ISOLATED")
-            self._result(assignment.task_id, token, refusal, self._stream)
+            self._result(assignment.task_id, token, cannot_be_exclusive(assignment.task_type, handler), self._stream)
             return
         attempt = self._running[token] = Attempt(assignment, token, killable, self, self._stream)
         self.idle.clear()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from unittest.mock import Mock
 
 from worker_fakes import Answers, FakeLink, assignment, gated, order, status, working
 
 from taskyard.v1.workers_pb2 import HeartbeatResponse
 from taskyard_worker import TaskRegistry
+from taskyard_worker.exclusive import can_be_isolated
 from taskyard_worker.link import LinkError
 from taskyard_worker.registry import make_handler
+from taskyard_worker.settings import WorkerSettings
+from taskyard_worker.tasks.builtin import builtin_handlers
 
 
 async def exclusive_work() -> str:
@@ -84,11 +88,39 @@ async def test_what_a_heartbeat_calls_lost_is_stopped_without_a_result(registry:
         assert "ended" in bench.runtime.work.held_tokens(), "kept until it is acknowledged"
 
 
-async def test_an_exclusive_task_needs_a_handler_that_can_be_killed(registry: TaskRegistry) -> None:
+async def test_an_exclusive_task_whose_handler_cannot_be_isolated_fails_at_once_and_says_why(
+    registry: TaskRegistry,
+) -> None:
     gated(registry)  # defined inside a function: no other process could find it
+
+    @registry.task("threaded")
+    def threaded() -> None: ...
+
     registry.add(make_handler("bound", Bound().work))
+    registry.add(make_handler("partial", partial(exclusive_work)))
     async with working(registry) as bench:
         stream = await bench.link.stream()
-        stream.assign(assignment("a", exclusive=True), assignment("b", "bound", exclusive=True))
-        assert status(await stream.result("a")) == "REJECTED"
-        assert status(await stream.result("b")) == "REJECTED"
+        types = {"work": "at the top", "threaded": "at the top", "bound": "a method", "partial": "at the top"}
+        stream.assign(*(assignment(name, name, exclusive=True) for name in types))
+        for name, why in types.items():
+            result = await stream.result(name)
+            assert (status(result), result.error_kind) == ("FAILED", "NON_RETRYABLE")
+            assert f"task type {name!r} cannot be exclusive" in result.error_message
+            assert why in result.error_message
+            assert "leave 'exclusive' out" in result.error_message
+        assert bench.isolation.ran == []
+
+
+async def test_built_in_types_are_exclusive_or_say_that_they_cannot_be(registry: TaskRegistry) -> None:
+    settings = WorkerSettings(llm_base_url="http://127.0.0.1:1/v1")
+    for handler in builtin_handlers(Mock(), {}, settings):
+        registry.add(handler)
+    refused = {handler.name for handler in registry if not (handler.killable or can_be_isolated(handler))}
+    assert refused == {"embedding", "index", "search", "llm_call"}
+    async with working(registry, slots=4) as bench:
+        stream = await bench.link.stream()
+        stream.assign(*(assignment(name, name, exclusive=True) for name in sorted(refused)))
+        for name in refused:
+            result = await stream.result(name)
+            assert (status(result), result.error_kind) == ("FAILED", "NON_RETRYABLE")
+            assert f"task type {name!r} cannot be exclusive" in result.error_message
