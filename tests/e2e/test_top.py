@@ -85,6 +85,42 @@ async def test_a_viewer_looks_and_does_not_act(shared_site: Site) -> None:
     await running.cancel()
 
 
+async def test_a_queue_is_held_back_and_goes_on(shared_site: Site) -> None:
+    client = shared_site.client()
+    waiting = await client.submit("nobody-runs-what-is-held")
+
+    async def held() -> list[str]:
+        return [each.pause.reason async for each in client.queues(filter='task_type == "nobody-runs-what-is-held"')
+                if each.HasField("pause")]  # fmt: skip
+
+    async with screen(client, shared_site.address) as (main, pilot):
+        await shows(pilot, lambda: row(main, "queues")[1:2] == ["nobody-runs-what-is-held"])
+        await pilot.press("1", "P")
+        await shows(pilot, lambda: "pause queue nobody-runs-what-is-held" in seen(pilot))
+        await pilot.press(*"disk", "enter")
+        await shows(pilot, lambda: "is paused" in seen(pilot) and "PAUSED" in row(main, "queues")[4])
+        assert await held() == ["disk"]
+        await pilot.press("P")
+        await shows(pilot, lambda: "let queue nobody-runs-what-is-held" in seen(pilot))
+        await pilot.press("y")
+        await shows(pilot, lambda: "goes on" in seen(pilot) and "PAUSED" not in row(main, "queues")[4])
+        assert await held() == []
+    await waiting.cancel()
+
+
+async def test_a_viewer_holds_nothing_back(shared_site: Site) -> None:
+    waiting = await shared_site.client().submit("nobody-runs-it-for-a-viewer")
+    async with screen(shared_site.client(Role.VIEWER), shared_site.address) as (main, pilot):
+        await shows(pilot, lambda: bool(row(main, "queues")))
+        await pilot.press("1", "P")
+        await shows(pilot, lambda: "pause queue" in seen(pilot))
+        await pilot.press("enter")
+        await shows(pilot, lambda: "not done" in seen(pilot))
+        assert "viewer" in seen(pilot)
+    assert [each async for each in shared_site.client().pauses()] == []
+    await waiting.cancel()
+
+
 async def test_it_outlives_its_scheduler(any_site: Site) -> None:
     site = any_site
     scheduler = await site.start_scheduler()

@@ -18,8 +18,9 @@ from textual.widgets import Input, RichLog, Static
 from top_snapshots import queue, status, task, worker
 
 from taskyard.v1 import tasks_pb2
+from taskyard.v1.pauses_pb2 import Pause, PauseScope
 from taskyard.v1.tasks_pb2 import TaskStatus
-from taskyard_cli.top.dialogs import FilterWindow, Question, Sheet
+from taskyard_cli.top.dialogs import FilterWindow, Question, ReasonWindow, Sheet
 from taskyard_cli.top.log_screen import LogScreen
 from taskyard_cli.top.panes import Pane
 from taskyard_cli.top.reading import Reader
@@ -223,6 +224,54 @@ async def test_who_may_not_act_is_told_and_goes_on_looking(server: ScriptedServe
         assert on.text("trouble") == ""
 
 
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_a_queue_is_held_back_with_a_reason_once_that_is_agreed_to(
+    server: ScriptedServer, size: tuple[int, int]
+) -> None:
+    server.model.queues[0].name = "train/1f"
+    async with shown(server, size) as on:
+        await on.reads()
+        await on.pilot.press("P")
+        await on.until(lambda: "no queue is chosen" in on.seen())
+        await on.pilot.press("1", "P")
+        await on.until(lambda: isinstance(on.app.screen, ReasonWindow) and "pause queue train/1f?" in on.seen())
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.main)
+        assert not server.wire.named("PauseWork")
+        await on.pilot.press("P")
+        await on.until(lambda: isinstance(on.app.screen, ReasonWindow))
+        await on.pilot.press(*"q?", "enter")
+        await on.until(lambda: "queue train/1f is paused" in on.seen())
+        [asked] = server.wire.named("PauseWork")
+        assert (asked.scope, asked.name, asked.reason) == (PauseScope.PAUSE_SCOPE_QUEUE, "train/1f", "q?")
+
+
+async def test_a_queue_goes_on_that_is_paused_by_itself(server: ScriptedServer) -> None:
+    only, all = (
+        server.model.held.add(PauseScope.PAUSE_SCOPE_QUEUE, "train/1f", ""),
+        Pause(scope=PauseScope.PAUSE_SCOPE_ALL),
+    )
+    queue = server.model.queues[0]
+    queue.name = "train/1f"
+    queue.pause.CopyFrom(only)
+    async with shown(server) as on:
+        await on.reads()
+        await on.pilot.press("1", "P")
+        await on.until(lambda: isinstance(on.app.screen, Question) and "let queue train/1f go on?" in on.seen())
+        await on.pilot.press("n")
+        await on.until(lambda: on.app.screen is on.main)
+        assert not server.wire.named("ResumeWork")
+        await on.pilot.press("P", "y")
+        await on.until(lambda: "queue train/1f goes on" in on.seen())
+        assert [each.name for each in server.wire.named("ResumeWork")] == ["train/1f"]
+        await on.pilot.press("P", "y")
+        await on.until(lambda: "not done" in on.seen())  # somebody else was faster
+        queue.pause.CopyFrom(all)
+        await on.reads(2)
+        await on.pilot.press("P")
+        await on.until(lambda: isinstance(on.app.screen, ReasonWindow))
+
+
 async def test_a_filter_is_taken_and_a_wrong_one_is_refused(server: ScriptedServer) -> None:
     async with shown(server) as on:
         await on.pilot.press("f")
@@ -294,7 +343,7 @@ async def test_help_names_every_key_and_q_ends(server: ScriptedServer) -> None:
         await on.pilot.press("question_mark")
         await on.until(lambda: isinstance(on.app.screen, Sheet) and "this page" in on.seen())
         text = on.seen()
-        assert [key for key in "lecrfp?q" if not re.search(rf"│ {re.escape(key)}[ ,]", text)] == []
+        assert [key for key in "lecrfpP?q" if not re.search(rf"│ {re.escape(key)}[ ,]", text)] == []
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.main)
         await on.pilot.press("q")

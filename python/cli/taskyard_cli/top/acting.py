@@ -15,7 +15,15 @@ from taskyard_cli.top.rows import short_id
 from taskyard_client import AsyncClient, TaskyardError
 
 
-class ActsOnTask(Screen[None]):
+class Tells(Screen[None]):
+    """A screen that says what went wrong with what its keys did."""
+
+    def tell(self, error: TaskyardError) -> None:
+        """Says what went wrong, a refusal for the role among it."""
+        self.notify(error.message, title="not done", severity="error", timeout=10, markup=False)
+
+
+class ActsOnTask(Tells):
     """A screen on which there is a task that keys act on."""
 
     client: AsyncClient
@@ -68,7 +76,3 @@ class ActsOnTask(Screen[None]):
             self.tell(error)
             return
         self.notify(f"{verb}: task {short_id(chosen)} is {status_word(status)}", markup=False)  # type: ignore[arg-type]
-
-    def tell(self, error: TaskyardError) -> None:
-        """Says what went wrong, a refusal for the role among it."""
-        self.notify(error.message, title="not done", severity="error", timeout=10, markup=False)

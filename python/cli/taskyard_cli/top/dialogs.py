@@ -36,6 +36,31 @@ class Question(ModalScreen[bool]):
             yield Static("y yes   n no", markup=False, classes="keys")
 
 
+class ReasonWindow(ModalScreen[str | None]):
+    """Asks before something is held back, and why it is; None: do not.
+
+    Args:
+        text: The question.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "no")]
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._asked = text
+
+    def compose(self) -> ComposeResult:
+        """Puts the window together."""
+        with Vertical(classes="window"):
+            yield Static(self._asked, markup=False)
+            yield Input(placeholder="why, for people who ask what a task waits for; may stay empty", max_length=1_000)
+            yield Static("enter pause it   esc no", markup=False, classes="keys")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Takes what was written."""
+        self.dismiss(event.value.strip())
+
+
 class FilterWindow(ModalScreen[str | None]):
     """Asks for a filter; None: leave it as it is.
 

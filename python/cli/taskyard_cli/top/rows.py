@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.cells import cell_len, set_cell_size
 
 from taskyard.v1.fleet_pb2 import Queue, Worker, WorkerState
+from taskyard.v1.pauses_pb2 import PauseScope
 from taskyard.v1.tasks_pb2 import TaskInstance, TaskStatus
 from taskyard_cli.resources import asked_for
 from taskyard_cli.show import harmless, status_word, worker_word
@@ -34,11 +35,13 @@ class Row:
         key: Tells it from others, over snapshots.
         cells: Its texts, in the order of the columns; the first is its mark.
         task_id: The task that keys act on; empty for none.
+        paused: Of a queue: it is paused by itself, so that it can be resumed by itself.
     """
 
     key: str
     cells: tuple[str, ...]
     task_id: str = ""
+    paused: bool = False
 
 
 def queue_rows(queues: Iterable[Queue], now: datetime) -> list[Row]:
@@ -66,7 +69,8 @@ def _queue_row(queue: Queue, now: datetime) -> Row:
     why = f"{reason.code}: {reason.message}" if reason else "its first ones are in the database alone"
     mark = BAD if _code(queue) in _STUCK else WARNING if queue.HasField("pause") or queue.held else ""
     cells = (mark, name, f"{queue.waiting:,}", age(queue.head_time, now), why)
-    return _row(queue.name or name, cells, queue.head_task_id)
+    paused = queue.HasField("pause") and queue.pause.scope == PauseScope.PAUSE_SCOPE_QUEUE
+    return replace(_row(queue.name or name, cells, queue.head_task_id), paused=paused)
 
 
 def worker_rows(workers: Iterable[Worker], now: datetime) -> list[Row]:

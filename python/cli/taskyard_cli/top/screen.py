@@ -22,6 +22,7 @@ from taskyard_cli.top.acting import ActsOnTask
 from taskyard_cli.top.dialogs import FilterWindow, Sheet
 from taskyard_cli.top.figures import History
 from taskyard_cli.top.headline import cluster_line, rate_line, trouble, work_line
+from taskyard_cli.top.holding import HoldsQueues
 from taskyard_cli.top.panes import Pane
 from taskyard_cli.top.reading import MOST, Reader, Snapshot
 from taskyard_cli.top.task_screen import TaskScreen
@@ -41,6 +42,7 @@ c                      cancel the task (asks first)
 r                      run the task again (asks first)
 f                      filter RUNNING and FAILED, as `taskyard tasks --filter` does
 p                      pause and go on: nothing is read meanwhile
+P                      pause the queue of the row (asks first), or let it go on that is paused by itself
 ?                      this page
 q, Ctrl-C              end
 
@@ -48,7 +50,7 @@ q, Ctrl-C              end
 QUEUES begin with what no worker can take, then by age. Times and ages are by the clocks of scheduler and screen."""
 
 
-class Main(ActsOnTask):
+class Main(ActsOnTask, HoldsQueues):
     """What is seen first.
 
     Args:
@@ -67,6 +69,7 @@ class Main(ActsOnTask):
         Binding("r", "retry", "retry"),
         Binding("f", "filter", "filter"),
         Binding("p", "pause", "pause"),
+        Binding("P", "hold", show=False),
         Binding("question_mark", "help", "help"),
         Binding("q", "app.quit", "quit"),
         Binding("1", "pane('queues')", show=False),
@@ -225,6 +228,16 @@ class Main(ActsOnTask):
             self._history.gap()
             self._wake.set()
         self._show()
+
+    @work
+    async def action_hold(self) -> None:
+        """Pauses the queue of the row, or lets it go on; what it then is, is read at once."""
+        pane, row = self._focused(), self._focused().chosen
+        if pane.id != "queues" or row is None:
+            self.notify("no queue is chosen: go to one with 1 and the arrows", severity="warning")
+            return
+        if await self.hold(row):
+            self._wake.set()
 
     def action_help(self) -> None:
         """Shows the keys."""
