@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from written import settle
 
 from taskyard_cli.durations import HOW, PATTERN
-from taskyard_cli.workflow_shape import (
+from taskyard_cli.workflows.shape import (
     INPUT_KEYS,
     REQUIRED,
     fields_of,
@@ -31,7 +31,7 @@ from taskyard_cli.workflow_shape import (
     words_of,
 )
 
-TARGET = ROOT / "python" / "cli" / "taskyard_cli" / "workflow.schema.json"
+TARGET = ROOT / "python" / "cli" / "taskyard_cli" / "workflows" / "workflow.schema.json"
 ROOT_MESSAGE = "taskyard.v1.Workflow"
 ANY_JSON: dict[str, Any] = {}
 NUMBERS = {

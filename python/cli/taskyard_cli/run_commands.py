@@ -9,14 +9,14 @@ from rich.console import Group
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard_cli.check_view import run_check
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
 from taskyard_cli.run_view import COLUMNS, step_row, wait_for_run
-from taskyard_cli.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
 from taskyard_cli.show import facts, json_block, out, pause_word, run_word, state, table, took, when
+from taskyard_cli.submitting.check_view import run_check
+from taskyard_cli.submitting.schedule_options import At, Check, Delay, Expires, Tags, schedule_of
 from taskyard_cli.task_commands import filter_of
 from taskyard_cli.values import (
     INT32_MAX,

@@ -17,7 +17,6 @@ from taskyard_cli.log_lines import LogPrinter
 from taskyard_cli.mistaken import meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
-from taskyard_cli.schedule_options import since_time
 from taskyard_cli.show import (
     MARKED,
     error_words,
@@ -30,6 +29,7 @@ from taskyard_cli.show import (
     took,
     when,
 )
+from taskyard_cli.submitting.schedule_options import since_time
 from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_client import AsyncClient
 

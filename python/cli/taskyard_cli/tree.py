@@ -19,22 +19,22 @@ _COMMANDS = {
     "scheduler": (SERVE, "service_commands:scheduler"),
     "worker": (SERVE, "service_commands:worker"),
     "token": (SERVE, "token_command:token"),
-    "submit": (WORK, "submit_command:submit"),
+    "submit": (WORK, "submitting.submit:submit"),
     "workflow": (WORK, ""),
     "import": (WORK, ""),
     "variable": (WORK, ""),
     "artifacts": (WORK, ""),
     "run": (WORK, "run_commands:run"),
-    "cancel": (WORK, "hand_commands:cancel"),
-    "terminate": (WORK, "hand_commands:terminate"),
-    "retry": (WORK, "hand_commands:retry"),
-    "requeue": (WORK, "hand_commands:requeue"),
-    "prioritize": (WORK, "hand_commands:prioritize"),
+    "cancel": (WORK, "hands.stopping:cancel"),
+    "terminate": (WORK, "hands.stopping:terminate"),
+    "retry": (WORK, "hands.stopping:retry"),
+    "requeue": (WORK, "hands.stopping:requeue"),
+    "prioritize": (WORK, "hands.stopping:prioritize"),
     "mark": (WORK, ""),
-    "complete": (WORK, "complete_command:complete"),
-    "broadcast": (WORK, "broadcast_command:broadcast"),
-    "pause": (WORK, "pause_commands:pause"),
-    "resume": (WORK, "pause_commands:resume"),
+    "complete": (WORK, "hands.completing:complete"),
+    "broadcast": (WORK, "submitting.broadcast:broadcast"),
+    "pause": (WORK, "hands.pausing:pause"),
+    "resume": (WORK, "hands.pausing:resume"),
     "top": (LOOK, "top.command:top"),
     "tasks": (LOOK, "task_commands:list_tasks"),
     "task": (LOOK, ""),
@@ -43,7 +43,7 @@ _COMMANDS = {
     "explain": (LOOK, "task_commands:explain"),
     "workers": (LOOK, ""),
     "queues": (LOOK, "fleet_commands:queues"),
-    "pauses": (LOOK, "pause_commands:pauses"),
+    "pauses": (LOOK, "hands.pausing:pauses"),
     "status": (LOOK, "fleet_commands:status"),
 }
 """By name, in the order of the help: the panel, and the function in its module; empty: a group of commands."""
@@ -82,7 +82,9 @@ def _add(app: typer.Typer, name: str) -> None:
 
 
 def _workflow() -> typer.Typer:
-    from taskyard_cli import workflow_commands  # here, since a group is loaded when it is asked for
+    from taskyard_cli.workflows import (
+        commands as workflow_commands,  # here, since a group is loaded when it is asked for
+    )
 
     group = typer.Typer(no_args_is_help=True, help="Store and show workflows.")
     group.command("apply")(workflow_commands.apply)
@@ -131,11 +133,11 @@ def _artifacts() -> typer.Typer:
 
 
 def _mark() -> typer.Typer:
-    from taskyard_cli import mark_commands  # here, since a group is loaded when it is asked for
+    from taskyard_cli.hands import marking  # here, since a group is loaded when it is asked for
 
     group = typer.Typer(no_args_is_help=True, help="Say how tasks, or a step of a run, have ended.")
-    group.command("success")(mark_commands.success)
-    group.command("skipped")(mark_commands.skipped)
+    group.command("success")(marking.success)
+    group.command("skipped")(marking.skipped)
     return group
 
 
@@ -153,12 +155,13 @@ def _task_group() -> None:
 
 
 def _runs() -> typer.Typer:
-    from taskyard_cli import hand_commands, run_commands  # here, since a group is loaded when it is asked for
+    from taskyard_cli import run_commands  # here, since a group is loaded when it is asked for
+    from taskyard_cli.hands import stopping
 
     group = typer.Typer(invoke_without_command=True)
     group.callback()(run_commands.list_runs)
     group.command("show")(run_commands.show_run)
-    group.command("retry")(hand_commands.retry_run)
+    group.command("retry")(stopping.retry_run)
     return group
 
 

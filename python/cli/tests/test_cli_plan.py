@@ -9,7 +9,7 @@ from cli_served import Cli, Served
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.exits import Exit
-from taskyard_cli.workflow_plan import consequences, difference
+from taskyard_cli.workflows.plan import consequences, difference
 
 ONE = "name: {name}\nsteps:\n  - id: fetch\n    type: sleep\n"
 TWO = ONE + "  - id: keep\n    type: sleep\n    needs: [fetch]\n"

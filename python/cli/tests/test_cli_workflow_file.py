@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from taskyard.v1.policies_pb2 import Placement, Resources, RetryPolicy, TimeoutPolicy
 from taskyard.v1.workflows_pb2 import TriggerRule, Workflow, WorkflowInput, WorkflowStep
 from taskyard_cli.problems import BadFile
-from taskyard_cli.workflow_file import located, read_workflow
-from taskyard_cli.workflow_rules import workflow_schema
-from taskyard_cli.workflow_shape import fields_of, key_of
-from taskyard_cli.workflow_yaml import workflow_yaml
+from taskyard_cli.workflows.file import located, read_workflow
+from taskyard_cli.workflows.rules import workflow_schema
+from taskyard_cli.workflows.shape import fields_of, key_of
+from taskyard_cli.workflows.yaml_writer import workflow_yaml
 from taskyard_client import Violation
 
 REPOSITORY = Path(__file__).parents[3]

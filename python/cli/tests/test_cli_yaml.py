@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskyard_cli import yaml_source
 from taskyard_cli.problems import BadFile, Mark
-from taskyard_cli.yaml_source import read_yaml
+from taskyard_cli.workflows import yaml_source
+from taskyard_cli.workflows.yaml_source import read_yaml
 
 
 @pytest.fixture(params=["libyaml", "pure"])

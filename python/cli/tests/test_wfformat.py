@@ -29,8 +29,8 @@ from taskyard_cli.importing.sleeping import (
 )  # fmt: skip
 from taskyard_cli.importing.wfformat import read_wfformat
 from taskyard_cli.problems import BadFile
-from taskyard_cli.workflow_file import read_workflow
-from taskyard_cli.workflow_yaml import workflow_yaml
+from taskyard_cli.workflows.file import read_workflow
+from taskyard_cli.workflows.yaml_writer import workflow_yaml
 
 Document = dict[str, Any]
 Change = Callable[[Document, list[Any], list[Any]], object]

@@ -9,8 +9,8 @@ from taskyard.v1.workflows_pb2 import Workflow
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.output import Output
 from taskyard_cli.problems import BadFile, Problem
-from taskyard_cli.workflow_yaml import workflow_yaml
-from taskyard_cli.yaml_source import MAX_BYTES
+from taskyard_cli.workflows.yaml_source import MAX_BYTES
+from taskyard_cli.workflows.yaml_writer import workflow_yaml
 
 STDOUT = "-"
 

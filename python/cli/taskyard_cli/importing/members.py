@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from taskyard_cli.problems import Problem
-from taskyard_cli.yaml_source import Path, dotted
+from taskyard_cli.workflows.yaml_source import Path, dotted
 
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "a boolean"), (dict, "an object"), (list, "a list"), (str, "a text"), ((int, float), "a number"),

@@ -17,7 +17,7 @@ from taskyard_cli.importing.graph import cycle
 from taskyard_cli.importing.members import Members, shown
 from taskyard_cli.importing.recording import RecordedTask, Recording
 from taskyard_cli.problems import SHOWN, BadFile, Mark, Problem
-from taskyard_cli.yaml_source import Path, dotted, utf8_text
+from taskyard_cli.workflows.yaml_source import Path, dotted, utf8_text
 
 VERSIONS = ("1.5", "1.6")
 """Versions of the format that are read."""

@@ -21,7 +21,7 @@ def require_run(run_id: str) -> None:
 
 def require_step(step_id: str) -> None:
     """Checks that a step is named; see `require_task`."""
-    _require("step_id", step_id, "give the id of a step; `taskyard show` with the run lists them")
+    _require("step_id", step_id, "give the id of a step; `taskyard runs show` lists them")
 
 
 def require_workflow(name: str) -> None:

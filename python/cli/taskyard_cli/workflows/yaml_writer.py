@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from taskyard.v1.workflows_pb2 import Workflow
 from taskyard_cli.durations import show_duration
-from taskyard_cli.workflow_shape import fields_of, holds_json, is_map, key_of, words_of
+from taskyard_cli.workflows.shape import fields_of, holds_json, is_map, key_of, words_of
 
 _WIDTH = 110
 

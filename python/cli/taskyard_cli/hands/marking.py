@@ -10,10 +10,10 @@ from rich.text import Text
 
 from taskyard.v1.tasks_pb2 import BulkAction, BulkTaskOutcome, MarkedAs, TaskStatus
 from taskyard.v1.workflows_pb2 import MarkStepResponse
-from taskyard_cli.bulk import Filter, Wanted, Yes, act_on_all, ids_or_filter
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.hand_commands import Reason
+from taskyard_cli.hands.bulk import Filter, Wanted, Yes, act_on_all, ids_or_filter
+from taskyard_cli.hands.stopping import Reason
 from taskyard_cli.mistaken import meant_as_run, meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.several import each_of

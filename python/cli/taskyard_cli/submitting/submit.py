@@ -8,13 +8,13 @@ import typer
 from rich.text import Text
 
 from taskyard.v1 import tasks_pb2 as pb
-from taskyard_cli.check_view import task_check
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_task
-from taskyard_cli.schedule_options import Check
 from taskyard_cli.show import json_block, out
-from taskyard_cli.task_options import PLACE, takes_task
+from taskyard_cli.submitting.check_view import task_check
+from taskyard_cli.submitting.schedule_options import Check
+from taskyard_cli.submitting.task_options import PLACE, takes_task
 from taskyard_cli.task_view import wait_for_task
 from taskyard_cli.values import not_empty, only_alone, only_with, seconds
 from taskyard_cli.waiting import told

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from taskyard.v1 import workflows_pb2
 from taskyard.v1.tasks_pb2 import BulkAction
-from taskyard_cli.bulk import Filter, Runs, Wanted, Yes, act_on_all, ids_or_filter
 from taskyard_cli.connection import Address, Ca, Token, with_client
+from taskyard_cli.hands.bulk import Filter, Runs, Wanted, Yes, act_on_all, ids_or_filter
 from taskyard_cli.mistaken import meant_as_run, meant_as_task
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.several import Act, told_each

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskyard_cli.durations import HOW, PATTERN
 from taskyard_cli.problems import Mark, Problem
-from taskyard_cli.yaml_source import Document, Path
+from taskyard_cli.workflows.yaml_source import Document, Path
 
 if TYPE_CHECKING:
     import jsonschema
@@ -40,7 +40,7 @@ _GIVEN = {"version", "create_time", "source"}
 @functools.cache
 def workflow_schema() -> dict[str, Any]:
     """Returns the JSON Schema of workflow files."""
-    text = importlib.resources.files("taskyard_cli").joinpath("workflow.schema.json").read_text("utf-8")
+    text = importlib.resources.files("taskyard_cli.workflows").joinpath("workflow.schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -11,8 +11,8 @@ from taskyard_cli.problems import BadFile, Problem
 from taskyard_cli.several import all_of
 from taskyard_cli.show import harmless
 from taskyard_cli.sources import Source, read_sources
-from taskyard_cli.workflow_file import located, read_workflow
-from taskyard_cli.yaml_source import MAX_BYTES, Document
+from taskyard_cli.workflows.file import located, read_workflow
+from taskyard_cli.workflows.yaml_source import MAX_BYTES, Document
 from taskyard_client import InvalidInput
 
 

@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowInput, WorkflowStep
 from taskyard_cli.durations import parse_duration
 from taskyard_cli.problems import BadFile, Problem
-from taskyard_cli.workflow_rules import broken_rules, field_name
-from taskyard_cli.workflow_shape import INPUT_KEYS, fields_of, holds_json, is_map, key_of, words_of
-from taskyard_cli.yaml_source import Document, Path, read_yaml
+from taskyard_cli.workflows.rules import broken_rules, field_name
+from taskyard_cli.workflows.shape import INPUT_KEYS, fields_of, holds_json, is_map, key_of, words_of
+from taskyard_cli.workflows.yaml_source import Document, Path, read_yaml
 from taskyard_client import Violation
 
 _FILE_KEYS = {field.name: key_of(field) for field in WorkflowStep.DESCRIPTOR.fields if field.name != key_of(field)}

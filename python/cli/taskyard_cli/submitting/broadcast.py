@@ -14,7 +14,7 @@ from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.show import err, state, status_word, table, took
-from taskyard_cli.task_options import takes_task
+from taskyard_cli.submitting.task_options import takes_task
 from taskyard_cli.values import not_empty, only_with, seconds
 from taskyard_client import AsyncClient
 

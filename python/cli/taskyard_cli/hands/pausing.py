@@ -12,7 +12,7 @@ from taskyard.v1 import fleet_pb2
 from taskyard.v1.pauses_pb2 import Pause, PauseScope
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.hand_commands import Reason
+from taskyard_cli.hands.stopping import Reason
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.show import pause_word, table, when

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowInput, WorkflowStep
-from taskyard_cli.workflow_yaml import workflow_yaml
+from taskyard_cli.workflows.yaml_writer import workflow_yaml
 
 
 def difference(before: Workflow, after: Workflow) -> list[str]:

@@ -12,18 +12,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
-from taskyard_cli import pruning
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.output import Output, OutputOption, answer, print_json
-from taskyard_cli.pruning import PlanPrune, Prune, Source, Yes
 from taskyard_cli.several import each_of, told_each
 from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
-from taskyard_cli.workflow_files import WorkflowFile, read_workflows
-from taskyard_cli.workflow_plan import consequences, difference
-from taskyard_cli.workflow_rules import workflow_schema
-from taskyard_cli.workflow_shape import words_of
-from taskyard_cli.workflow_yaml import workflow_yaml
+from taskyard_cli.workflows import pruning
+from taskyard_cli.workflows.files import WorkflowFile, read_workflows
+from taskyard_cli.workflows.plan import consequences, difference
+from taskyard_cli.workflows.pruning import PlanPrune, Prune, Source, Yes
+from taskyard_cli.workflows.rules import workflow_schema
+from taskyard_cli.workflows.shape import words_of
+from taskyard_cli.workflows.yaml_writer import workflow_yaml
 from taskyard_client import AsyncClient, NotFound
 
 

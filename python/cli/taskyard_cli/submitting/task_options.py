@@ -11,7 +11,7 @@ import typer
 
 from taskyard.v1.tasks_pb2 import TaskSubmission
 from taskyard_cli.exits import CliError, Exit
-from taskyard_cli.schedule_options import At, Delay, Expires, Tags, schedule_of
+from taskyard_cli.submitting.schedule_options import At, Delay, Expires, Tags, schedule_of
 from taskyard_cli.values import json_object, not_empty, pairs, seconds
 from taskyard_client import Placement, Resources, Retry, Timeouts, new_task
 

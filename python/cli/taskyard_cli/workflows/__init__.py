@@ -1,0 +1,1 @@
+"""Workflow files and what is done with workflows: read, checked, compared, stored, written, deleted."""
