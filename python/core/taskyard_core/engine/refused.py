@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 
-from taskyard_core.engine import runs
+from taskyard_core.engine import attempts, runs
 from taskyard_core.engine.cluster import Cluster
 from taskyard_core.engine.effects import Batch
 from taskyard_core.engine.events import Accepted, Refused
@@ -173,11 +173,12 @@ def _drop_run(c: Cluster, batch: Batch, id: str, reason: str) -> None:
 def _store_without_text(c: Cluster, instance: Instance, end: int, reason: str, *, new: bool) -> None:
     """Has the next batch make a step that has ended, without the text that was not taken and without this attempt."""
     instance.state = end
-    instance.params_json = instance.input_json = instance.worker_id = instance.token = ""
+    instance.params_json = instance.input_json = instance.output_json = instance.worker_id = instance.token = ""
     if new:
         instance.attempt = 0
     instance.queued_at = instance.assigned_at = None
-    if end != SKIPPED:  # why a step was skipped is in its kind, and other steps follow from that
+    # Why a step was skipped is in its kind, and other steps follow from that; so is that a person marked it.
+    if end != SKIPPED and instance.error_kind != attempts.MARKED_KIND:
         instance.error_kind = FailureKind.TEMPLATE_ERROR.value
     instance.error_message = _ascii(f"{_SAID}the step's input: {reason}")
     if new:
