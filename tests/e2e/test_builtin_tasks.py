@@ -74,6 +74,19 @@ async def test_a_cancel_during_the_answer_closes_the_connection(speaking: Site, 
     assert (await handle.wait(60)).status == tasks.TASK_STATUS_CANCELLED
 
 
+async def test_a_pattern_without_end_holds_nothing_else_and_fails_once(speaking: Site, server: WireServer) -> None:
+    client = speaking.client()
+    server.will(streams(says(json.dumps("a" * 60 + "!"))))
+    schema = {"type": "string", "pattern": "^(a+)+$"}
+    held = await client.submit("llm_call", {"prompt": "Speak", "response_schema": schema}, retry=AT_ONCE)
+    await server.changed.until(lambda: bool(server.requests))
+    beside = await client.submit("text_process", {"text": " a ", "operation": "clean"})
+    assert await beside.result(60) == {"result": "a"}
+    ended = await held.wait(60)
+    assert (ended.attempt, ended.error.kind) == (1, "INVALID_INPUT")
+    assert "'response_schema' takes more than 5 s" in ended.error.message
+
+
 async def test_what_passes_is_tried_again_and_what_does_not_is_not(speaking: Site, server: WireServer) -> None:
     client = speaking.client()
     server.will(

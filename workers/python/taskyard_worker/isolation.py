@@ -34,7 +34,8 @@ EXIT_S = 5.0
 """How long a child may take to exit once it has told its result."""
 OUTPUT_LEFT_S = 1.0
 
-_HIDDEN = ("TASKYARD_TOKEN", "TASKYARD_SECRET", "TASKYARD_LLM_API_KEY")
+HIDDEN = ("TASKYARD_TOKEN", "TASKYARD_SECRET", "TASKYARD_LLM_API_KEY")
+"""Of the worker's environment, what no process of an attempt gets."""
 
 
 class ProcessIsolation:
@@ -47,7 +48,7 @@ class ProcessIsolation:
 
     def __init__(self, host: ProcessHost, environ: Mapping[str, str]) -> None:
         self._host = host
-        self._env = {name: value for name, value in environ.items() if name not in _HIDDEN}
+        self._env = {name: value for name, value in environ.items() if name not in HIDDEN}
         self._env["PYTHONUNBUFFERED"] = "1"
 
     def renew(self, token: str, left_s: float) -> None:

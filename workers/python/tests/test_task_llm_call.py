@@ -36,6 +36,10 @@ KEY = "sk-s3cr3t-key"
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 
 
+NOT_APART: Any = None
+"""For answers that are compared at once: another process would be a fault."""
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[WireServer]:
     async with wire_server() as server:
@@ -48,7 +52,7 @@ def port() -> Port:
 
 
 def call(server: WireServer) -> LlmCall:
-    return LlmCall(Endpoint(f"{server.address}/v1/", KEY), "default-model")
+    return LlmCall(Endpoint(f"{server.address}/v1/", KEY), "default-model", NOT_APART)
 
 
 async def asked(server: WireServer, port: Port, **values: Any) -> dict[str, Any]:
@@ -88,7 +92,7 @@ async def test_without_options_only_what_must_be_is_sent(server: WireServer, por
 
 async def test_no_key_is_sent_where_there_is_none(server: WireServer, port: Port) -> None:
     server.will(streams(says("x")))
-    await LlmCall(Endpoint(server.address, ""), "m").run(port.ctx, prompt="Speak")
+    await LlmCall(Endpoint(server.address, ""), "m", NOT_APART).run(port.ctx, prompt="Speak")
     assert "authorization" not in server.requests[0].headers
 
 

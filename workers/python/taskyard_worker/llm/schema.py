@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import jsonschema
@@ -17,6 +19,15 @@ from taskyard_worker.errors import InvalidInput
 MAX_SHOWN = 300
 FAULTS = 5
 """Most faults of an answer that are told."""
+MOST_FAULTS = 1_000
+"""No more of them are looked for."""
+SMALL = 1_000_000
+"""Characters of the schema times characters of the answer up to which a plain comparison is a matter of moments."""
+NOT_PLAIN = frozenset(
+    ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "uniqueItems", "unevaluatedItems",
+     "unevaluatedProperties")
+)  # fmt: skip
+"""Keywords whose comparison may take longer than the sizes of schema and answer multiplied."""
 
 
 class Misfit(ValueError):
@@ -41,31 +52,60 @@ class Schema:
             kind.check_schema(schema)
         except SchemaError as error:
             raise InvalidInput(f"'response_schema' is no JSON schema: {told(error)}") from error
-        self._schema = schema
+        self.schema = schema
+        self._plain = NOT_PLAIN.isdisjoint(names(schema))
+        self._length = len(json.dumps(schema))
         self._validator: Validator = kind(schema, registry=Registry())  # one that fetches nothing
 
     def request(self) -> dict[str, Any]:
         """Return how an endpoint is asked to follow it."""
-        return {"type": "json_schema", "json_schema": {"name": "response", "schema": self._schema}}
+        return {"type": "json_schema", "json_schema": {"name": "response", "schema": self.schema}}
+
+    def is_quick(self, text: str) -> bool:
+        """Tell whether an answer can be compared where nothing stops the comparison."""
+        return self._plain and self._length * len(text) <= SMALL
 
     def read(self, text: str) -> Any:
-        """Return the value of an answer.
+        """Return the value of an answer that follows the schema. Raises what `value_of` and `compare` do."""
+        value = self.value_of(text)
+        self.compare(value)
+        return value
 
-        Raises:
-            Misfit: It is no JSON, or does not follow the schema.
-            InvalidInput: The schema refers to what is not in it.
-        """
+    def value_of(self, text: str) -> Any:
+        """Return the value of an answer. Raises Misfit: it is no JSON."""
         try:
-            value = json.loads(unfenced(text), parse_constant=no_number)
+            return json.loads(unfenced(text), parse_constant=no_number)
         except (ValueError, RecursionError) as error:
             raise Misfit(f"it is no JSON ({error})") from error
+
+    def compare(self, value: Any) -> None:
+        """Return when a value follows the schema. May take long, for some schemas for ever.
+
+        Raises:
+            Misfit: It does not.
+            InvalidInput: The schema refers to what is not in it, or to itself without end.
+        """
         try:
-            faults = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+            found = islice(self._validator.iter_errors(value), MOST_FAULTS)
+            faults = sorted(found, key=lambda error: list(map(str, error.absolute_path)))
         except Unresolvable as error:
             raise InvalidInput(f"'response_schema' refers to what is not in it: {str(error)[:MAX_SHOWN]}") from error
+        except RecursionError as error:
+            raise InvalidInput("'response_schema' refers to itself without end, or is too deep; correct it") from error
         if faults:
             raise Misfit("; ".join(told(fault) for fault in faults[:FAULTS]))
-        return value
+
+
+def names(part: Any) -> Iterator[str]:
+    """Iterate over the names in all objects of a schema, keywords or not; without recursion, however deep it is."""
+    parts = [part]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            yield from part
+            parts.extend(part.values())
+        elif isinstance(part, list):
+            parts.extend(part)
 
 
 def no_number(name: str) -> float:

@@ -55,9 +55,11 @@ def builtin_handlers(host: ProcessHost, environ: Mapping[str, str], settings: Wo
         make_handler("search", Search(models).run),
     ]
     if endpoint is not None:
-        from taskyard_worker.tasks.llm_call import LlmCall  # here, since few workers need it and what it checks with
+        # here, since few workers need them and what they check with
+        from taskyard_worker.llm.apart import Apart
+        from taskyard_worker.tasks.llm_call import LlmCall
 
-        handlers.append(make_handler("llm_call", LlmCall(endpoint, settings.llm_model).run))
+        handlers.append(make_handler("llm_call", LlmCall(endpoint, settings.llm_model, Apart(host, environ)).run))
     return handlers
 
 

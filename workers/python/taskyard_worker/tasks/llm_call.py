@@ -5,6 +5,7 @@ A cancel closes the connection, so the endpoint need not go on.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from taskyard.v1.tasks_pb2 import TASK_STATUS_SUCCESS
 from taskyard_worker.context import Context
 from taskyard_worker.errors import InvalidInput, NonRetryable, Retryable
 from taskyard_worker.llm.answer import Answer
+from taskyard_worker.llm.apart import Apart
 from taskyard_worker.llm.chat import complete
 from taskyard_worker.llm.schema import Misfit, Schema
 from taskyard_worker.outcome import Outcome
@@ -43,11 +45,13 @@ class LlmCall:
     Args:
         endpoint: Who is asked.
         model: The model of tasks that name none.
+        apart: Compares answers with schemas that may take long.
     """
 
-    def __init__(self, endpoint: Endpoint, model: str) -> None:
+    def __init__(self, endpoint: Endpoint, model: str, apart: Apart) -> None:
         self._endpoint = endpoint
         self._model = model
+        self._apart = apart
 
     async def run(
         self, ctx: Context, temperature: float | None = None, max_tokens: int | None = None, **rest: Any
@@ -65,13 +69,14 @@ class LlmCall:
             NonRetryable: The endpoint or the model refuses it.
             Retryable: No answer, half of one, or one that does not follow the schema, also when asked again.
         """
-        order = read_order({**rest, "temperature": temperature, "max_tokens": max_tokens}, self._model)
-        talk = Talk(ctx, self._endpoint, order)
+        given = {**rest, "temperature": temperature, "max_tokens": max_tokens}
+        order = await asyncio.to_thread(read_order, given, self._model)  # a long schema takes its time
+        talk = Talk(ctx, self._endpoint, order, self._apart)
         answer = await talk.ask(order.messages)
         if order.schema is None:
             return talk.outcome(answer, answer.text)
         try:
-            return talk.outcome(answer, order.schema.read(answer.text))
+            return talk.outcome(answer, await talk.read(order.schema, answer))
         except Misfit as misfit:
             return await talk.ask_again(order.schema, answer, misfit)
 
@@ -83,12 +88,14 @@ class Talk:
         ctx: The attempt.
         endpoint: Who is asked.
         order: The input.
+        apart: Compares answers with schemas that may take long.
     """
 
-    def __init__(self, ctx: Context, endpoint: Endpoint, order: Order) -> None:
+    def __init__(self, ctx: Context, endpoint: Endpoint, order: Order, apart: Apart) -> None:
         self._ctx = ctx
         self._endpoint = endpoint
         self._order = order
+        self._apart = apart
         self._patience = Patience(ctx)
         self._usage: dict[str, int] = {}
 
@@ -108,6 +115,14 @@ class Talk:
             raise NonRetryable("the answer reached 'max_tokens' before its JSON was complete; allow more of them")
         return answer
 
+    async def read(self, schema: Schema, answer: Answer) -> Any:
+        """Return the value of an answer. Raises Misfit, or InvalidInput: the schema cannot be compared with."""
+        if schema.is_quick(answer.text):
+            return schema.read(answer.text)
+        value = await asyncio.to_thread(schema.value_of, answer.text)
+        await self._apart.compare(schema, value)
+        return value
+
     async def ask_again(self, schema: Schema, answer: Answer, misfit: Misfit) -> Outcome:
         """Tell the model once what is wrong with its answer, and return the next one."""
         self._ctx.log.warning("the answer does not follow the schema (%s); asking once more", misfit)
@@ -118,7 +133,7 @@ class Talk:
         said = [{"role": "assistant", "content": answer.text}, {"role": "user", "content": repair}]
         again = await self.ask([*self._order.messages, *said])
         try:
-            return self.outcome(again, schema.read(again.text))
+            return self.outcome(again, await self.read(schema, again))
         except Misfit as error:
             raise Retryable(f"the answer does not follow 'response_schema', also when asked again: {error}") from error
 
