@@ -107,12 +107,16 @@ class Pauses:
 
     def of_tasks(self, tenant: str, task_type: str, queue: str) -> Pause | None:
         """Returns what holds back all tasks of a tenant, type and queue key, the widest first."""
-        return (
-            self.get("", PauseScope.ALL)
-            or self.get(tenant, PauseScope.TENANT)
-            or self.get(tenant, PauseScope.TASK_TYPE, task_type)
-            or self.get(tenant, PauseScope.QUEUE, queue)
+        return next(self._of_tasks(tenant, task_type, queue), None)
+
+    def _of_tasks(self, tenant: str, task_type: str, queue: str) -> Iterator[Pause]:
+        keys: tuple[PauseKey, ...] = (
+            ("", PauseScope.ALL, ""),
+            (tenant, PauseScope.TENANT, ""),
+            (tenant, PauseScope.TASK_TYPE, task_type),
+            (tenant, PauseScope.QUEUE, queue),
         )
+        return (self._all[key] for key in keys if key in self._all)
 
     def of_run(self, tenant: str, workflow: str, run_id: str) -> Pause | None:
         """Returns what holds back a run: its workflow's pause, or its own."""
@@ -128,11 +132,17 @@ class Pauses:
 
     def of_instance(self, instance: Instance) -> list[Pause]:
         """Returns all that holds back an instance, the widest first."""
-        whole = self.of_tasks(instance.tenant, instance.task_type, instance.queue)
-        part = None
-        if instance.run_id:
-            part = self.of_run(instance.tenant, instance.workflow, instance.run_id)
-        return [pause for pause in (whole, part) if pause is not None]
+        if not self.any:
+            return []
+        found = list(self._of_tasks(instance.tenant, instance.task_type, instance.queue))
+        return (
+            found + self.all_of_run(instance.tenant, instance.workflow, instance.run_id) if instance.run_id else found
+        )
+
+    def all_of_run(self, tenant: str, workflow: str, run_id: str) -> list[Pause]:
+        """Returns all that holds back a run, the widest first."""
+        pauses = (self.get(tenant, PauseScope.WORKFLOW, workflow), self.get(tenant, PauseScope.RUN, run_id))
+        return [pause for pause in pauses if pause is not None]
 
     def _note(self) -> None:
         self.any = bool(self._all)

@@ -32,8 +32,10 @@ def test_its_slot_is_free_and_its_result_comes_by_token() -> None:
     worker, id, token = deferred(lab)
     other = lab.add()
     assert list(worker.held) == [other]
+    lab.wait(5_000)
     assert lab.complete(id, token, S.SUCCESS, '{"approved": true}') == S.SUCCESS
     assert (lab.state(id), lab.get(id).output_json) == (S.SUCCESS, '{"approved": true}')
+    assert lab.get(id).duration_ms == 5_000, "the attempt lasted until its result came"
     assert lab.complete(id, token).reason == "STALE_ATTEMPT"
 
 

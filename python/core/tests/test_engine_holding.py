@@ -91,6 +91,8 @@ def test_pauses_add_up() -> None:
     lab.pause(P.WORKFLOW, "flow")
     lab.pause(P.TASK_TYPE, "noop")
     lab.settle()
+    reasons = lab.engine.explain(lab.step(run, "b"), lab.now) or []
+    assert [reason.variables["scope"] for reason in reasons] == ["TASK_TYPE", "WORKFLOW", "RUN"], "each is told"
     for scope, name in ((P.TASK_TYPE, "noop"), (P.RUN, run)):
         lab.resume(scope, name)
         assert worker.held == {}

@@ -251,6 +251,29 @@ async def test_all_that_match_are_marked(site: Site) -> None:
     assert {outcome.task_id: outcome.status for outcome in answer.outcomes} == dict.fromkeys(ids, SKIPPED)
 
 
+async def test_what_was_cancelled_before_is_not_counted_as_done_again(site: Site) -> None:
+    ids = [await site.add() for _ in range(2)]
+    await site.start_run()
+    for action in (tasks_pb2.BULK_ACTION_CANCEL, tasks_pb2.BULK_ACTION_TERMINATE):
+        tasks = tasks_pb2.BulkTasksRequest(filter='run_id == ""', action=action)
+        runs = workflows_pb2.BulkRunsRequest(filter='run_id != ""', action=action)
+        said = [outcome.refusal.reason for outcome in (await site.tasks.BulkTasks(tasks, None)).outcomes]
+        said += [outcome.refusal.reason for outcome in (await site.workflows.BulkRuns(runs, None)).outcomes]
+        assert said == ["ALREADY_ENDED" if action == tasks_pb2.BULK_ACTION_TERMINATE else ""] * 3
+    cancel = tasks_pb2.CancelTaskRequest(task_id=ids[0])
+    assert (await site.tasks.CancelTask(cancel, None)).status == tasks_pb2.TASK_STATUS_CANCELLED
+
+
+async def test_why_says_who_ended_it_and_how_a_model_is_offered(site: Site) -> None:
+    marked, waiting = await site.add(), await site.add("llm_call")
+    await site.tasks.MarkTask(mark(marked, reason="done by hand"), None)
+    why = await site.tasks.ExplainTask(tasks_pb2.ExplainTaskRequest(task_id=marked), None)
+    assert why.summary == "A person marked the task as SUCCESS: done by hand."
+    why = await site.tasks.ExplainTask(tasks_pb2.ExplainTaskRequest(task_id=waiting), None)
+    assert "TASKYARD_LLM_BASE_URL" in why.summary
+    assert "TASKYARD_LLM_BASE_URL" in why.reasons[0].message
+
+
 # Results from outside.
 
 

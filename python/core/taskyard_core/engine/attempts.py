@@ -117,6 +117,12 @@ def defer(c: Cluster, instance: Instance, wait_ms: int) -> None:
     c.arm_waiting(instance)
 
 
+def count_wait(c: Cluster, instance: Instance) -> None:
+    """The attempt's result has come from outside, or has not come in time: it has lasted until now."""
+    if instance.started_at is not None:
+        instance.duration_ms = max(0, c.now - instance.started_at)
+
+
 def _unsuccessful(c: Cluster, worker: Worker, instance: Instance, told: Result) -> None:
     status = told.status
     if instance.state == CANCELLING:

@@ -212,8 +212,9 @@ def _the_one(c: Cluster, offering: list[WorkerClass], id: str) -> tuple[list[Wor
     worker = c.fleet.workers.get(id)
     if worker is not None and worker.klass in offering:
         return [worker], None
-    why = "is not known here now" if worker is None else "does not offer its type, or has not the labels"
-    return [], WaitReason("WORKER_AWAY", f"only worker {id} may run it, which {why}", {"worker_id": id})
+    why = "is not known here now: start it" if worker is None else "does not offer its type, or has not the labels"
+    message = f"only worker {id} may run it, which {why}; or cancel the task and submit it for another, or for any"
+    return [], WaitReason("WORKER_AWAY", message, {"worker_id": id})
 
 
 def _healthy(workers: list[Worker], instance: Instance) -> list[Worker]:
@@ -294,7 +295,7 @@ def explain_step(c: Cluster, run: LiveRun, step: int) -> list[WaitReason]:
     if run.state == RunState.CANCELLING:
         return [WaitReason("CANCEL_PENDING", "the run is being cancelled: the step will not start")]
     graph = run.plan.graph
-    paused = _paused(filter(None, [c.pauses.of_run(run.tenant, run.workflow, run.id)]), c.now)
+    paused = _paused(c.pauses.all_of_run(run.tenant, run.workflow, run.id), c.now)
     open_ones = [graph.ids[n] for n in graph.upstream[step] if int(run.progress.state(n)) <= 1]
     names = ", ".join(open_ones[:5])
     facts = {"steps": ",".join(open_ones[:20])}

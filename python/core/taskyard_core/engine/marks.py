@@ -37,6 +37,7 @@ def complete(c: Cluster, event: Complete) -> None:
         c.order_stop(instance, "fenced")
     if instance.started_at is None:
         instance.started_at = instance.assigned_at
+    attempts.count_wait(c, instance)
     if event.status == SUCCESS:
         instance.output_json = event.output_json
         instance.error_kind = instance.error_message = ""

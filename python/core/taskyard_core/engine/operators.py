@@ -41,7 +41,7 @@ def forget_worker(c: Cluster, event: ForgetWorker) -> None:
         )
     else:
         answer = len(worker.attempts)
-        sessions.remove(c, worker)
+        sessions.remove(c, worker, "was forgotten by hand")
     c.batch.answers.append((event.reply, answer))
 
 

@@ -251,11 +251,11 @@ def silence_due(c: Cluster, worker: Worker) -> None:
     c.timers.arm(worker.silence_key, max(c.now + c.limits.silence_ms, worker.last_seen + c.limits.forget_ms))
 
 
-def remove(c: Cluster, worker: Worker) -> None:
+def remove(c: Cluster, worker: Worker, how: str = "left") -> None:
     """Forgets a worker; what it still holds is over."""
     end_stream(c, worker, "DEREGISTERED")
     for instance in list(worker.attempts.values()):
-        attempts.lost(c, instance, f"worker {worker.id} left")
+        attempts.lost(c, instance, f"worker {worker.id} {how}")
     c.timers.cancel(worker.silence_key)
     c.timers.cancel(worker.lease_key)
     c.fleet.remove(worker)

@@ -47,6 +47,7 @@ def _instance_due(c: Cluster, instance: Instance) -> None:
         attempts.to_queue(c, instance, keep_place=False)
     elif instance.state == DEFERRED:
         waited = span(c.now - (instance.started_at or instance.created_at))
+        attempts.count_wait(c, instance)
         attempts.failure(c, instance, FailureKind.TIMEOUT, f"its result did not come from outside within {waited}")
     elif instance.state == QUEUED:
         _queue_due(c, instance)

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from taskyard.v1 import tasks_pb2, workflows_pb2
 from taskyard_core.engine.events import Cancel, Mark, Prioritize, Refused, Requeue, Retry
-from taskyard_core.records import INSTANCE_COLUMNS, RUN_COLUMNS, SKIPPED, SUCCESS
+from taskyard_core.records import INSTANCE_COLUMNS, RUN_COLUMNS, SKIPPED, SUCCESS, Row, RunState, TaskState
 from taskyard_core.violations import InvalidInput, Violation
 from taskyard_scheduler.egress.outcomes import put_refusal
 from taskyard_scheduler.filters import RUN_FIELDS, TASK_FIELDS, parse_filter
@@ -28,7 +28,10 @@ from taskyard_service.identity import current_identity
 TASKS_PAGE = 500
 RUNS_PAGE = 100
 _ID = INSTANCE_COLUMNS.index("id")
+_STATE = INSTANCE_COLUMNS.index("state")
 _RUN_ID = RUN_COLUMNS.index("id")
+_RUN_STATE = RUN_COLUMNS.index("state")
+_OVER = Refused("ALREADY_ENDED", "it was cancelled before: there is nothing to stop")
 Outcome = TypeVar("Outcome")
 Response = TypeVar("Response", bound=Message)
 
@@ -51,8 +54,13 @@ class BulkTaskCalls:
             return first
         rows = await leader.store.list_instances(tenant, where, page.after, page.size + 1, newest_first=True)
         ids = [row[_ID] for row in rows[: page.size]]
+        over = _stopped(request.action, rows, _STATE, TaskState.CANCELLED)
+
+        async def act(id: str) -> TaskState | Refused:
+            return _OVER if id in over else await act_on(leader, tenant, id, make(id))
+
         response = tasks_pb2.BulkTasksResponse(next_page_token=_next(page, rows, ids))
-        for id, outcome in zip(ids, await _all(ids, lambda id: act_on(leader, tenant, id, make(id))), strict=True):
+        for id, outcome in zip(ids, await _all(ids, act), strict=True):
             told = response.outcomes.add(task_id=id)
             if isinstance(outcome, Refused):
                 put_refusal(told.refusal, outcome)
@@ -69,7 +77,7 @@ class BulkRunCalls:
     async def BulkRuns(self, request: workflows_pb2.BulkRunsRequest, context: Any) -> workflows_pb2.BulkRunsResponse:
         tenant = current_identity().tenant
         leader = self._scheduler.leader()
-        act = _run_action(request, leader, tenant)
+        make = _run_action(request, leader, tenant)
         where = _filter(request.filter, parse_filter(request.filter, RUN_FIELDS), 'run_id != ""')
         if request.validate_only:
             return workflows_pb2.BulkRunsResponse(matched=await leader.store.count_records("run", tenant, where))
@@ -79,6 +87,11 @@ class BulkRunCalls:
             return first
         rows = await leader.store.list_runs(tenant, where, page.after, page.size + 1, newest_first=True)
         ids = [row[_RUN_ID] for row in rows[: page.size]]
+        over = _stopped(request.action, rows, _RUN_STATE, RunState.CANCELLED)
+
+        async def act(id: str) -> int | Refused:
+            return _OVER if id in over else await make(id)
+
         response = workflows_pb2.BulkRunsResponse(next_page_token=_next(page, rows, ids))
         for id, outcome in zip(ids, await _all(ids, act), strict=True):
             told = response.outcomes.add(run_id=id)
@@ -135,6 +148,16 @@ def _run_action(
     }
     _check_action(request.action, actions.keys())
     return actions[request.action]
+
+
+def _stopped(action: int, rows: Sequence[Row], state: int, cancelled: int) -> set[str]:
+    """Returns the ids of what was cancelled before it was to be stopped: a person counts what they have done.
+
+    The call for one answers such a repeat with its state, as if it had done it.
+    """
+    if action not in (tasks_pb2.BULK_ACTION_CANCEL, tasks_pb2.BULK_ACTION_TERMINATE):
+        return set()
+    return {row[_ID] for row in rows if row[state] == cancelled}
 
 
 def _check_action(action: int, actions: Iterable[int]) -> None:
