@@ -64,3 +64,10 @@ def test_a_large_output_cannot_stand_in_a_longer_text(source: str) -> None:
     for compiled in (compile_text(source, "f"), compile_value([source], "f")):
         with pytest.raises(RenderError, match="too large to be put into text"):
             compiled.render(SCOPE)
+
+
+def test_the_way_out_of_a_longer_text_is_one_that_works() -> None:
+    with pytest.raises(RenderError, match=r"for example `value: \$\{steps\.a\.output\.b\}`") as caught:
+        compile_text("there are ${steps.a.output.b} rows", "f").render(SCOPE)
+    advised = str(caught.value).split("`value: ")[1].split("`")[0]
+    assert compile_value({"value": advised}, "f").render(SCOPE) == {"value": f"{LARGE}/b"}

@@ -91,8 +91,9 @@ def as_part(value: object, field: str, reference: Reference) -> str:
     text = as_text(value, field, reference)
     if is_value(text) if isinstance(value, str) else holds_value(text):
         sentence = (
-            "the output is too large to be put into text: it is an artifact; let the whole value be this reference, or"
-            " refer to a small part of it"
+            "the output is too large to be put into text: it is or holds an artifact, no part of which can stand in a"
+            f" longer text; give it a value of its own, for example `value: ${{{reference.text()}}}`, and build the"
+            " text in the handler"
         )
         raise RenderError(field, reference.text(), sentence)
     return text
