@@ -14,8 +14,10 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from taskyard.v1.tasks_pb2 import TaskSubmission
 from taskyard_service.errors import InvalidArgument, ViolationLike
 from taskyard_service.gateway import bodies
+from taskyard_service.gateway.explain import faults
 from taskyard_service.gateway.filling import fill
 from taskyard_service.gateway.methods import Binding, bindings_of, methods_of
 from taskyard_service.gateway.printing import message_json
@@ -73,9 +75,9 @@ async def test_query_parameters(http: httpx.AsyncClient, query: str, field: str,
         ("shelf.nummer=5", "shelf.nummer", "did you mean number?"),
         ("tags.x=5", "tags.x", "there is no such parameter"),
         ("sinceTime.seconds=5", "sinceTime.seconds", "there is no such parameter"),
-        ("pageSize=five", "page_size", '"five": an integer from -2147483648 to 2147483647 is wanted'),
-        ("pageSize=2147483648", "page_size", "an integer"),
-        ("pageSize=", "page_size", "an integer"),
+        ("pageSize=five", "page_size", '"five": a whole number is wanted, for example 5'),
+        ("pageSize=2147483648", "page_size", "a whole number"),
+        ("pageSize=", "page_size", "a whole number"),
         ("pageSize=1&pageSize=2", "pageSize", "more than once"),
         ("pageSize=1&page_size=2", "page_size", "more than once"),
         ("color=COLOR_ROT", "color", "did you mean COLOR_RED?"),
@@ -143,9 +145,34 @@ async def test_what_is_wanted_is_said_with_the_way_out(http: httpx.AsyncClient) 
         'thing.labels["seconds"]': '1: text is wanted, as in "1"',
         "thing.color": '"RED": one of COLOR_UNSPECIFIED, COLOR_RED, COLOR_BLUE is wanted; did you mean COLOR_RED?',
         "thing.age": '"5": seconds as text, such as "1.5s", is wanted',
-        'thing.by_number["x"]': '"x": as its name, an integer from -2147483648 to 2147483647 is wanted',
+        'thing.by_number["x"]': '"x": as its name, a whole number is wanted, for example 5'
+        " (its type holds -2147483648 to 2147483647)",
         "thing.name": 'true: text is wanted, as in "true"',
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "example"),
+    [
+        ({"seconds": 1}, '"inputJson": "{\\"seconds\\": 1}"'),
+        ([1, "a"], '"inputJson": "[1, \\"a\\"]"'),
+        ({"text": "x" * 1_000}, '"inputJson": "{\\"seconds\\": 1}"'),
+        ([0] * 1_000, '"inputJson": "[1, 2]"'),
+    ],
+)
+def test_what_is_json_within_a_string_is_shown_so(value: object, example: str) -> None:
+    for name in ("inputJson", "input_json"):
+        (found,) = faults({name: value}, TaskSubmission.DESCRIPTOR)
+        assert found.field == "input_json"
+        assert found.description.endswith(f"text is wanted; this field is JSON within a string, as in {example}")
+        assert not faults(json.loads(f"{{{example}}}"), TaskSubmission.DESCRIPTOR)
+
+
+def test_a_whole_number_is_asked_for_before_what_its_type_holds() -> None:
+    (found,) = faults({"priority": "as high as possible"}, TaskSubmission.DESCRIPTOR)
+    assert found.description == (
+        '"as high as possible": a whole number is wanted, for example 5 (its type holds -2147483648 to 2147483647)'
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,15 @@ from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from taskyard_service.errors import FieldViolation
-from taskyard_service.gateway.fields import NAMES_LIMIT, fields_by_name, has_own_form, is_map, message_of, wanted
+from taskyard_service.gateway.fields import (
+    NAMES_LIMIT,
+    fields_by_name,
+    for_example,
+    has_own_form,
+    is_map,
+    message_of,
+    wanted,
+)
 from taskyard_service.status import VIOLATION_LIMIT
 
 SHOWN_LIMIT = 60
@@ -109,7 +117,8 @@ def _map(value: object, field: FieldDescriptor, path: str, found: list[FieldViol
         at = f"{path}[{json.dumps(key, ensure_ascii=False)}]"
         own_fields = value_field.message_type is not None and not has_own_form(value_field.message_type)
         if not _fits({field.name: {key: _SAMPLES.get(value_field.cpp_type, 0)}}, field):
-            found.append(FieldViolation(at, f"{shown(key)}: as its name, {wanted(key_field)} is wanted"))
+            said = f"{shown(key)}: as its name, {wanted(key_field)} is wanted{for_example(key_field)}"
+            found.append(FieldViolation(at, said))
         elif own_fields:
             _message(each, message_of(value_field), at, found)
         elif not _fits({field.name: {key: each}}, field):
@@ -126,13 +135,23 @@ def _one(value: object, field: FieldDescriptor, path: str, found: list[FieldViol
 
 
 def _say(value: object, field: FieldDescriptor, path: str, found: list[FieldViolation]) -> None:
-    hint = ""
+    hint = for_example(field)
     if field.enum_type is not None and isinstance(value, str):
         meant = _nearest(value, [known.name for known in field.enum_type.values])
         hint = f"; did you mean {meant}?" if meant else ""
     if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, int | float):
         hint = f', as in "{shown(value)}"'
+    if field.type == FieldDescriptor.TYPE_STRING and field.name.endswith("_json") and isinstance(value, Mapping | list):
+        hint = f"; this field is JSON within a string, as in {_within_string(value, field)}"
     found.append(FieldViolation(path, f"{shown(value)}: {wanted(field)} is wanted{hint}"))
+
+
+def _within_string(value: object, field: FieldDescriptor) -> str:
+    """Returns how a JSON value is sent in a string: the value that was given when it is short, else one like it."""
+    inner = json.dumps(value, ensure_ascii=False)
+    if len(inner) > SHOWN_LIMIT:
+        inner = '{"seconds": 1}' if isinstance(value, Mapping) else "[1, 2]"
+    return f'"{field.json_name}": {json.dumps(inner, ensure_ascii=False)}'
 
 
 def _is_base64(value: object) -> bool:

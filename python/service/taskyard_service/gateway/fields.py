@@ -45,8 +45,7 @@ def has_own_form(descriptor: Descriptor | None) -> bool:
 def wanted(field: FieldDescriptor) -> str:
     """Returns what one value of a field must be, as a sentence has it."""
     if field.cpp_type in _INTEGERS:
-        low, high = _INTEGERS[field.cpp_type]
-        return f"an integer from {low} to {high}"
+        return "a whole number"
     if field.enum_type is not None:
         names = [value.name for value in field.enum_type.values]
         return f"one of {', '.join(names[:NAMES_LIMIT])}" + (", …" if len(names) > NAMES_LIMIT else "")
@@ -58,6 +57,17 @@ def wanted(field: FieldDescriptor) -> str:
         FieldDescriptor.CPPTYPE_BOOL: "true or false",
         FieldDescriptor.CPPTYPE_STRING: "text",
     }.get(field.cpp_type, "a number")
+
+
+def for_example(field: FieldDescriptor) -> str:
+    """Returns what follows a sentence that a whole number is wanted; of any other field nothing.
+
+    The field's own rule is the scheduler's, and mostly narrower than what the type holds.
+    """
+    if field.cpp_type not in _INTEGERS:
+        return ""
+    low, high = _INTEGERS[field.cpp_type]
+    return f", for example 5 (its type holds {low} to {high})"
 
 
 def message_of(field: FieldDescriptor) -> Any:

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from taskyard_service.errors import FieldViolation, InvalidArgument
 from taskyard_service.gateway.explain import REFUSALS, faults, near, shown
-from taskyard_service.gateway.fields import fields_by_name, has_bytes, has_own_form, is_map, wanted
+from taskyard_service.gateway.fields import fields_by_name, for_example, has_bytes, has_own_form, is_map, wanted
 from taskyard_service.gateway.filling import fill
 from taskyard_service.gateway.methods import WHOLE_BODY, Binding
 from taskyard_service.status import cut
@@ -209,6 +209,6 @@ def _converted(parent: Any, field: FieldDescriptor, text: str, field_path: str) 
     try:
         json_format.ParseDict({field.name: _value(field, text)}, made)
     except REFUSALS:
-        said = f"{shown(text)}: {wanted(field)} is wanted"
+        said = f"{shown(text)}: {wanted(field)} is wanted{for_example(field)}"
         raise InvalidArgument([FieldViolation(field_path, said)]) from None
     return getattr(made, field.name)
