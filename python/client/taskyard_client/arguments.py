@@ -55,10 +55,10 @@ def _misfit(given: Mapping[str, Any], hints: Mapping[str, Any], prefix: str) -> 
     for name, value in given.items():
         field, hint = f"{prefix}{name}", hints.get(name, Any)
         if not _fits(value, hint):
-            return Violation(field, f"is {_shown(value)}; give {_wanted(hint)}")
+            return Violation(field, f"is {shown(value)}; give {_wanted(hint)}")
         members, their_hints, joint = _members(value, hint)
         if odd := [key for key in members if not isinstance(key, str)]:
-            return Violation(field, f"has the key {_shown(odd[0])}; give text as keys")
+            return Violation(field, f"has the key {shown(odd[0])}; give text as keys")
         if found := _misfit(members, their_hints, field + joint):
             return found
     return None
@@ -110,7 +110,8 @@ def _word(kind: Any) -> str:
     return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Returns a value and its type as a sentence can show them: cut."""
     try:
         text = repr(value)
     except Exception:  # its own code, which may fail

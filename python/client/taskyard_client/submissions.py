@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from taskyard.v1.tasks_pb2 import TaskSubmission, TriggerTaskRequest
 from taskyard.v1.workflows_pb2 import RunSubmission
-from taskyard_client.arguments import named
+from taskyard_client.arguments import named, shown
 from taskyard_client.errors import InvalidInput, Violation
 from taskyard_client.policies import Placement, Resources, Retry, Seconds, Timeouts, duration
 
@@ -26,10 +26,13 @@ def json_text(value: Mapping[str, Any] | None, field: str) -> str:
         field: Its name in errors.
 
     Raises:
-        InvalidInput: It cannot be written as JSON.
+        InvalidInput: It is no mapping, or cannot be written as JSON.
     """
     if value is None:
         return ""
+    if type(value) is not dict and not hasattr(value, "keys"):  # a list of pairs, too: ["ab"] would be {"a": "b"}
+        say = f'is {shown(value)}; give a mapping of names to values (dict), for example {{"year": 2026}}'
+        raise InvalidInput(say, [Violation(field, say)]) from None
     try:
         return _ENCODER.encode(value if type(value) is dict else dict(value))
     except (TypeError, ValueError, RecursionError) as error:

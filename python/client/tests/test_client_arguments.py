@@ -24,6 +24,7 @@ from taskyard_client import (
 )
 from taskyard_client.submissions import new_trigger
 
+MAPPING = 'a mapping of names to values (dict), for example {"year": 2026}'
 TIMES: dict[str, list[tuple[Any, str, str]]] = {
     "schedule_time": [("tomorrow", "schedule_time", "a datetime or None"), (5, "schedule_time", "")],
     "start_delay": [("5s", "start_delay", "a number, a timedelta or None"), (math.nan, "start_delay", "a number")],
@@ -33,7 +34,8 @@ TIMES: dict[str, list[tuple[Any, str, str]]] = {
 TASK: dict[str, list[tuple[Any, str, str]]] = {
     **TIMES,
     "task_type": [(5, "task_type", "text")],
-    "input": [(5, "input", ""), (["a"], "input", ""), ({"a": object()}, "input", "")],
+    "input": [(5, "input", MAPPING), (["ab"], "input", MAPPING), ("2026", "input", MAPPING),
+              ([("a", 1)], "input", MAPPING), ({"a": object()}, "input", "")],
     "task_name": [(5, "task_name", "text")],
     "params": [({"a": 1}, "params.a", "text"), ({1: "a"}, "params", "text as keys"),
                (5, "params", "a mapping from text to text")],
@@ -62,7 +64,7 @@ TASK: dict[str, list[tuple[Any, str, str]]] = {
 RUN: dict[str, list[tuple[Any, str, str]]] = {
     **TIMES,
     "workflow": [(5, "workflow", "text")],
-    "inputs": [(5, "inputs", "")],
+    "inputs": [(5, "inputs", MAPPING), ("2026", "inputs", MAPPING), (["ab"], "inputs", MAPPING)],
     "version": [("1", "version", "a whole number")],
     "priority": [("1", "priority", "a whole number or None")],
     "idempotency_key": [(5, "idempotency_key", "text")],
