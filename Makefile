@@ -56,6 +56,7 @@ generated: $(READY) ## check that pages and tables which a tool writes are curre
 	@$(BIN)/python tools/make_workflow_schema.py --check
 	@$(BIN)/python tools/make_text_tables.py --check
 	@$(BIN)/python tools/make_reference.py --check
+	@$(BIN)/python tools/make_filters.py --check
 
 proto: $(READY) ## write python/contract from proto/
 	@$(BIN)/python tools/generate.py

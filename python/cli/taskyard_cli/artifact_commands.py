@@ -39,7 +39,7 @@ Tell = Callable[[int], None]
 
 def list_artifacts(
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     output: OutputOption = Output.TABLE,

@@ -15,7 +15,9 @@ from taskyard_cli.show import facts, pause_word, state, table, when, worker_word
 from taskyard_cli.values import not_empty, refuse_options_before
 from taskyard_client import AsyncClient
 
-Filter = Annotated[str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")]
+Filter = Annotated[
+    str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
+]
 Ids = Annotated[list[str], typer.Argument(callback=not_empty, help="Ids of workers.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
 

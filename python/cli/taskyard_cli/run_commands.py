@@ -124,7 +124,7 @@ def list_runs(
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(callback=not_empty, help="Only with this tag; repeatable.")] = None,
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
     output: OutputOption = Output.TABLE,

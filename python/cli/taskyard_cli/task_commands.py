@@ -52,7 +52,7 @@ def list_tasks(
     run: Annotated[str | None, typer.Option(callback=not_empty, help="Only the steps of this run.")] = None,
     tag: Annotated[list[str] | None, typer.Option(callback=not_empty, help="Only with this tag; repeatable.")] = None,
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'priority < 3'.")
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'priority < 3': docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
     output: OutputOption = Output.TABLE,

@@ -54,7 +54,7 @@ def get_variable(
 
 def list_variables(
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 1_000,
     output: OutputOption = Output.TABLE,

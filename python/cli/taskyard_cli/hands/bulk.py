@@ -26,7 +26,10 @@ PANEL = "All that match"
 Filter = Annotated[
     str | None,
     typer.Option(
-        "--filter", callback=not_empty, rich_help_panel=PANEL, help="Instead of ids: all that match this expression."
+        "--filter",
+        callback=not_empty,
+        rich_help_panel=PANEL,
+        help="Instead of ids: all that match this: docs/filters.md.",
     ),
 ]
 Runs = Annotated[

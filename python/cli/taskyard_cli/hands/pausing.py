@@ -99,7 +99,8 @@ def resume(
 
 def pauses(
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'scope == \"RUN\"'.")
+        str | None,
+        typer.Option("--filter", callback=not_empty, help="Which, e.g. 'scope == \"RUN\"': docs/filters.md."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 1_000,
     output: OutputOption = Output.TABLE,

@@ -28,7 +28,8 @@ Interval = Annotated[
     str, typer.Option("--interval", "-d", callback=not_empty, help="Between two readings, 200ms to 1h.")
 ]
 Filter = Annotated[
-    str | None, typer.Option("--filter", callback=not_empty, help="Which tasks are shown, as an expression.")
+    str | None,
+    typer.Option("--filter", callback=not_empty, help="Which tasks are shown, as an expression: docs/filters.md."),
 ]
 Once = Annotated[bool, typer.Option("--once", help="Print one snapshot as text (or -o json), and end.")]
 

@@ -204,7 +204,7 @@ def _page(workflow: pb.Workflow) -> Group:
 
 def list_workflows(
     filter_: Annotated[
-        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression.")
+        str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     output: OutputOption = Output.TABLE,
