@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
+from taskyard.v1 import artifacts_pb2, fleet_pb2, pauses_pb2, tasks_pb2, workflows_pb2
 from taskyard_core import records
 from taskyard_scheduler import filters
 from taskyard_scheduler.filters import FieldSpec, FilterError, matches, parse_filter
@@ -209,11 +209,15 @@ def test_every_field_is_one_of_the_message_and_a_column_of_its_table() -> None:
     tables: dict[type[Message], tuple[filters.Fields, Sequence[str] | None]] = {
         tasks_pb2.TaskInstance: (filters.TASK_FIELDS, records.INSTANCE_COLUMNS),
         workflows_pb2.Run: (filters.RUN_FIELDS, records.RUN_COLUMNS),
-        workflows_pb2.Workflow: (filters.WORKFLOW_FIELDS, records.WORKFLOW_COLUMNS),
+        workflows_pb2.Workflow: (
+            filters.WORKFLOW_FIELDS, (*records.WORKFLOW_COLUMNS, *records.WORKFLOW_HEAD_COLUMNS),
+        ),
+        artifacts_pb2.Artifact: (filters.ARTIFACT_FIELDS, records.ARTIFACT_COLUMNS),
+        pauses_pb2.Pause: (filters.PAUSE_FIELDS, records.PAUSE_COLUMNS),
         tasks_pb2.TaskDefinition: (filters.DEFINITION_FIELDS, None),
         fleet_pb2.Worker: (filters.WORKER_FIELDS, None),
         fleet_pb2.Queue: (filters.QUEUE_FIELDS, None),
-    }
+    }  # fmt: skip
     for message, (fields, columns) in tables.items():
         for name, spec in fields.items():
             assert name.partition(".")[0] in message.DESCRIPTOR.fields_by_name, name
