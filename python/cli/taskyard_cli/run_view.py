@@ -15,6 +15,7 @@ from rich.text import Text
 
 from taskyard.v1.tasks_pb2 import TaskStatus
 from taskyard.v1.workflows_pb2 import Run, RunStep, WatchRunResponse
+from taskyard_cli.failed_attempts import FailedAttempts
 from taskyard_cli.output import on_terminal
 from taskyard_cli.show import err, error_words, harmless, run_word, state, status_word, table, took
 from taskyard_client import AsyncClient, DeadlineExceeded
@@ -108,14 +109,16 @@ async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | None) 
     Raises:
         DeadlineExceeded: It has not ended within `timeout` seconds; it goes on.
     """
-    view, live = RunView(), on_terminal()
-    with Live(view, console=err(), transient=True) if live else nullcontext():
+    view, live, console, failed = RunView(), on_terminal(), err(), FailedAttempts()
+    with Live(view, console=console, transient=True) if live else nullcontext():
         try:
             async with asyncio.timeout(timeout), aclosing(client.watch_run(run_id)) as changes:
                 async for change in changes:
                     for step in view.take(change):
-                        if not live and step.status != TaskStatus.TASK_STATUS_PENDING:
-                            err().print(Text(step_line(step)))
+                        if why := failed.take(step):
+                            console.print(Text(harmless(f"step {step.step_id}: ") + why))
+                        elif not live and step.status != TaskStatus.TASK_STATUS_PENDING:
+                            console.print(Text(step_line(step)))
         except TimeoutError:
             # Before the first answer its state is not known.
             how = f"is {run_word(view.run.state)}" if view.run.state else "has not ended"

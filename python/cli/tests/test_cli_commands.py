@@ -19,6 +19,7 @@ from scripted_faults import Fault
 
 from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
 from taskyard_cli.exits import Exit
+from taskyard_cli.failed_attempts import FailedAttempts
 from taskyard_cli.run_view import RunView
 from taskyard_cli.show import table
 from taskyard_cli.task_commands import explanation
@@ -294,6 +295,40 @@ def test_submit_and_wait(at: Cli, served: Served) -> None:
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (Exit.FAILED, "TASK_STATUS_FAILED")
 
 
+def test_submit_and_wait_tells_why_an_attempt_failed_that_another_follows(
+    at: Cli, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def changed(_seen: int) -> None:
+        (task,) = served.model.tasks.values()
+        if task.attempt:
+            await served.model.end(task.task_id)
+            return
+        task.attempt, task.status = 1, Status.TASK_STATUS_PENDING
+        task.error.kind, task.error.message = "HANDLER_ERROR", "KeyError: 'amout'"
+        await served.model.touch(task)
+
+    monkeypatch.setattr(served.model, "changed", changed)
+    shown = at("submit", "x", "--wait")
+    assert shown.exit_code == 0
+    assert shown.stderr.splitlines()[1:] == [
+        "task task-1: attempt 1 failed (HANDLER_ERROR: KeyError: 'amout'), the next follows"
+    ]
+
+
+def test_each_failed_attempt_is_told_once() -> None:
+    failed, error = FailedAttempts(), tasks_pb2.TaskError(kind="TIMEOUT", message="too long")
+
+    def at_last(status: Any, attempt: int) -> str:
+        return failed.take(tasks_pb2.TaskInstance(task_id="t", status=status, attempt=attempt, error=error))
+
+    said = "attempt {} failed (TIMEOUT: too long), the next follows"
+    assert at_last(Status.TASK_STATUS_PENDING, 1) == said.format(1)
+    assert at_last(Status.TASK_STATUS_QUEUED, 1) == ""
+    assert at_last(Status.TASK_STATUS_QUEUED, 2) == said.format(2)
+    assert at_last(Status.TASK_STATUS_TIMEOUT, 3) == ""
+    assert failed.take(tasks_pb2.TaskInstance(task_id="u", status=Status.TASK_STATUS_PENDING)) == ""
+
+
 def test_waiting_no_longer_than_asked(at: Cli) -> None:
     shown = at("submit", "x", "--wait", "--timeout", "100ms")
     assert shown.exit_code == Exit.TIMED_OUT
@@ -449,6 +484,29 @@ def test_run_and_wait_tells_each_step(at: Cli, served: Served) -> None:
     lines = shown.stderr.splitlines()
     assert lines[-1] == "step join SUCCESS, on w-1, in 1.5 s"
     assert "step fetch SUCCESS, on w-0, in 1.5 s" in lines
+
+
+def test_run_and_wait_tells_why_an_attempt_failed_that_another_follows(
+    at: Cli, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.model.workflows["two"] = workflow()
+
+    async def changed(_seen: int) -> None:
+        model, (run,) = served.model, served.model.runs
+        fetch = next(each for each in model.steps[run] if each.step_id == "fetch")
+        if not fetch.attempt:
+            error = tasks_pb2.TaskError(kind="HANDLER_ERROR", message="KeyError: 'amout'\x1b[2J")
+            await model.set_step(run, "fetch", Status.TASK_STATUS_PENDING, task_id="t", attempt=1, error=error)
+        elif fetch.status == Status.TASK_STATUS_PENDING:
+            await model.set_step(run, "fetch", Status.TASK_STATUS_QUEUED)
+        else:
+            await model.set_run(run, workflows_pb2.RunState.RUN_STATE_SUCCEEDED, output_json="{}")
+
+    monkeypatch.setattr(served.model, "changed", changed)
+    shown = at("run", "two", "--wait")
+    said = "attempt 1 failed (HANDLER_ERROR: KeyError: 'amout'␛[2J), the next follows"
+    assert shown.stderr.splitlines().count(f"step fetch: {said}") == 1
+    assert "\x1b[2J" not in shown.stderr
 
 
 def test_what_ends_together_is_told_with_causes_before_effects() -> None:
