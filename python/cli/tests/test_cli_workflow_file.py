@@ -216,6 +216,22 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
         read(many)
 
 
+def test_a_step_that_is_needed_and_not_there_is_told_with_the_rest() -> None:
+    text = "name: w\nsteps:\n  - id: fetch\n    needs: [zz, fetc, 3]\n    retry: {max_attempts: 0}\n"
+    told = complaints(text)
+    unknown = "is not a step of this workflow; add it, or name one that is."
+    assert told[0] == f'f.yaml:4:13: steps.fetch.needs[0]: "zz" {unknown}'
+    assert told[1] == f"f.yaml:4:17: steps.fetch.needs[1]: \"fetc\" {unknown} Did you mean 'fetch'?"
+    assert [line.split(": ")[1] for line in told[2:]] == ["steps.fetch.needs[2]", "steps.fetch.retry.max_attempts"]
+
+
+@pytest.mark.parametrize(
+    "steps", ["5", "[5]", "[{id: 5}, {id: a, needs: [b]}]", "[{needs: [b]}]", "[{id: a, needs: b}]"]
+)
+def test_what_may_be_meant_by_a_broken_id_is_not_told(steps: str) -> None:
+    assert not [line for line in complaints(f"name: w\nsteps: {steps}\n") if "is not a step" in line]
+
+
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(BadFile, match=r"/no/such\.yaml: cannot be read: No such file"):
         read_workflow("/no/such.yaml")

@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 from taskyard.v1.workflows_pb2 import Workflow, WorkflowInput, WorkflowStep
 from taskyard_cli.durations import parse_duration
 from taskyard_cli.problems import BadFile, Problem
-from taskyard_cli.workflows.rules import broken_rules, field_name
+from taskyard_cli.workflows.needs import unknown_needs
+from taskyard_cli.workflows.rules import broken_rules, field_name, in_order
 from taskyard_cli.workflows.shape import INPUT_KEYS, fields_of, holds_json, is_map, key_of, words_of
 from taskyard_cli.workflows.yaml_source import Document, Path, read_yaml
 from taskyard_client import Violation
@@ -44,7 +45,7 @@ def read_workflow(file: str, data: bytes | None = None) -> tuple[Workflow, Docum
     document = read_yaml(data, file)
     problems = broken_rules(document)
     if problems:
-        raise BadFile(file, problems)
+        raise BadFile(file, in_order([*problems, *unknown_needs(document)]))
     builder = _Builder(document)
     workflow = Workflow()
     builder.fill(workflow, document.value, ())

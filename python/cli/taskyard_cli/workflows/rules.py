@@ -6,7 +6,7 @@ import difflib
 import functools
 import importlib.resources
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from taskyard_cli.durations import HOW, PATTERN
@@ -52,7 +52,12 @@ def broken_rules(document: Document) -> list[Problem]:
     validator = jsonschema.Draft202012Validator(workflow_schema())
     found = (problem for error in validator.iter_errors(document.value) for problem in _problems(error, document))
     # Each once: of a thing that lacks two fields there are two errors, and either tells both.
-    return sorted(dict.fromkeys(found), key=_order)
+    return in_order(dict.fromkeys(found))
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Returns problems as they come in the file."""
+    return sorted(problems, key=_order)
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:
