@@ -8,7 +8,7 @@ import pytest
 
 from e2e.history import check
 from e2e.load import Load
-from e2e.process import Process
+from e2e.process import Process, until
 from e2e.site import Site
 
 
@@ -50,3 +50,26 @@ async def test_worker_and_scheduler_killed_under_load(any_site: Site, rng: rando
 
     await load.during(story())
     await check(any_site, load.history)
+
+
+async def test_a_worker_that_stops_after_the_scheduler_sends_its_log_lines_at_its_next_start(any_site: Site) -> None:
+    """`taskyard dev` ends so when its scheduler is killed."""
+    scheduler = await any_site.start_scheduler()
+    patience = {"TASKYARD_REACH_GRACE_S": "0.5", "TASKYARD_DRAIN_GRACE_S": "60"}
+    worker = await any_site.start_worker("stays", settings=patience)
+    gate = any_site.folder / "gate"
+    handle = await any_site.client().submit("talk_until", {"gate": str(gate)})
+    await anext(handle.logs(follow=True))
+    scheduler.kill()
+    gate.touch()
+    assert await worker.terminate() == 0
+    [kept] = [event for event in worker.events() if event["event"] == "log lines stay on disk for the next start"]
+    assert (kept["count"], kept["tasks"]) == (1, [handle.id])
+    await any_site.start_scheduler()
+    await any_site.start_worker("stays")
+    assert (await handle.wait(60)).attempt == 1
+
+    async def lines() -> bool:
+        return [line.content.text async for line in handle.logs()] == ["before", "after"]
+
+    await until(lines, what="the line that was kept")

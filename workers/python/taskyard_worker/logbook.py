@@ -75,6 +75,8 @@ class LogBook:
         self._lock = threading.Lock()
         self._logs: dict[str, AttemptLog] = {}
         self._pending_bytes = 0
+        self._restored: set[str] = set()
+        self._restored_sent: Callable[[], None] = lambda: None
 
     @property
     def empty(self) -> bool:
@@ -126,6 +128,26 @@ class LogBook:
                 log.ended = True
                 self._let_go(log)
 
+    def restore(self, chunks: Iterable[LogChunk], sent: Callable[[], None]) -> None:
+        """Take over the lines that an earlier life could not send; `sent` is called once none of them waits."""
+        with self._lock:
+            for chunk in chunks:
+                log = self._logs[chunk.attempt_token] = AttemptLog(chunk.task_id, chunk.attempt_token)
+                log.first, log.ended = chunk.first_line, True
+                for line in chunk.lines:
+                    self._put(log, line, size_of(line.text))
+                self._restored.add(log.token)
+            self._restored_sent = sent
+
+    def unsent(self) -> list[LogChunk]:
+        """Return every line that waits: what a worker that stops keeps for its next start."""
+        with self._lock:
+            return [
+                LogChunk(task_id=log.task_id, attempt_token=log.token, first_line=log.first, lines=log.lines)
+                for log in self._logs.values()
+                if log.lines
+            ]
+
     def chunks(self) -> list[LogChunk]:
         """Return the next lines to send, as much as one call takes. They stay until `acknowledge`."""
         chunks: list[LogChunk] = []
@@ -166,7 +188,7 @@ class LogBook:
     def _add(self, log: AttemptLog, piece: Piece, now: int) -> None:
         stream, level, text, partial = piece
         text = cut_line(clean_text(text))
-        size = (len(text) if text.isascii() else len(text.encode())) + 32
+        size = size_of(text)
         if self._pending_bytes + size > MAX_PENDING_BYTES:
             log.dropped += 1
             self._dropped(1)
@@ -184,6 +206,9 @@ class LogBook:
         line = LogLine(stream=stream, text=text, level=level, partial=partial)
         line.time.seconds, rest = divmod(now, 1000)
         line.time.nanos = rest * 1_000_000
+        self._put(log, line, size)
+
+    def _put(self, log: AttemptLog, line: LogLine, size: int) -> None:
         log.lines.append(line)
         log.sizes.append(size)
         log.accepted_bytes += size
@@ -192,6 +217,15 @@ class LogBook:
     def _let_go(self, log: AttemptLog) -> None:
         if log.ended and not log.lines:
             del self._logs[log.token]
+            if log.token in self._restored:
+                self._restored.remove(log.token)
+                if not self._restored:
+                    self._restored_sent()
+
+
+def size_of(text: str) -> int:
+    """Return the bytes that a line of this text counts as."""
+    return (len(text) if text.isascii() else len(text.encode())) + 32
 
 
 def parts_of(line: str) -> list[str]:

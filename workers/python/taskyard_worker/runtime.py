@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -22,6 +22,7 @@ from taskyard_worker.registry import TaskRegistry
 from taskyard_worker.results import KeptResults, Spool
 from taskyard_worker.session import Identity, Load, Session
 from taskyard_worker.stopping import DEFAULT_GRACE_S, KILL_MARGIN_S
+from taskyard_worker.unsent import MemoryLogs, UnsentLogs
 from taskyard_worker.watchdog import Watchdog, Watched
 from taskyard_worker.work import Places, Work
 
@@ -38,6 +39,7 @@ class Storage:
 
     spool: Spool
     keys: KeyMemory
+    logs: UnsentLogs = field(default_factory=MemoryLogs)
 
 
 class Runtime:
@@ -83,6 +85,8 @@ class Runtime:
         self._broken: asyncio.Future[None] = loop.create_future()
         wake = asyncio.Event()
         self.logbook = LogBook(wall, self._wake_logs, self.metrics.count_dropped)
+        self._unsent = storage.logs
+        self._restore_logs()
         results = KeptResults(storage.spool)
         restored = results.restore()
         if restored:
@@ -138,6 +142,7 @@ class Runtime:
         finally:
             await self.session.reopen()
             await self.work.close()
+            self._keep_logs()
 
     def not_ready(self) -> str:
         """Return why this worker takes no tasks; empty when it does."""
@@ -184,10 +189,41 @@ class Runtime:
                 self._log.warning("left running", tasks=[attempt.task_id for attempt in work.running])
         if not await self._within_reach(ACKNOWLEDGE_S, work.all_acknowledged.wait):
             self._log.warning("results stay in the spool for the next start", count=work.unacknowledged)
-        if not await self._within_reach(FLUSH_LOGS_S, self.session.logs_sent):
-            self._log.warning("the last log lines could not be sent")
+        await self._within_reach(FLUSH_LOGS_S, self.session.logs_sent)  # what is not sent is kept by `run`
         await self.session.deregister()
         self._log.info("drained")
+
+    def _restore_logs(self) -> None:
+        chunks = self._unsent.replay()
+        if chunks:
+            count = sum(len(chunk.lines) for chunk in chunks)
+            self._log.info("log lines of an earlier life will be sent", count=count)
+            self.logbook.restore(chunks, self._forget_logs)
+
+    def _forget_logs(self) -> None:
+        try:
+            self._unsent.clear()
+        except OSError as error:  # sent again at the next start, which the scheduler notices
+            self._log.warning("the log lines of an earlier life were sent, but stay on disk", error=str(error))
+
+    def _keep_logs(self) -> None:
+        """Keep the lines that were not sent for the next start, or say how many of which tasks are lost."""
+        chunks = self.logbook.unsent()
+        if not chunks:
+            return
+        count = sum(len(chunk.lines) for chunk in chunks)
+        tasks = [chunk.task_id for chunk in chunks][:TASKS_SHOWN]
+        try:
+            self._unsent.keep(chunks)
+        except OSError as error:
+            self._log.error(
+                "the last log lines could neither be sent nor kept and are lost: make room on the disk",
+                count=count,
+                tasks=tasks,
+                error=str(error),
+            )
+            return
+        self._log.warning("log lines stay on disk for the next start", count=count, tasks=tasks)
 
     async def _within_reach(self, seconds: float, what: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         """Wait until the scheduler has taken something, at most so long; not for one that stays out of reach."""

@@ -115,7 +115,7 @@ class WorkerSettings(BaseModel):
         default=10.0,
         description=(
             "How long a worker that stops and has nothing left to run waits for a scheduler that it cannot reach. "
-            "Results that it could not hand in stay in its data directory for its next start."
+            "Results and log lines that it could not hand in stay in its data directory for its next start."
         ),
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -37,6 +37,7 @@ from taskyard_worker.supervision import Supervision
 from taskyard_worker.tasks.builtin import NO_ENDPOINT, builtin_handlers, offered
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.transfers import Transfers
+from taskyard_worker.unsent import FileLogs
 from taskyard_worker.watchdog import LoopGuard
 from taskyard_worker.work import Places
 
@@ -221,7 +222,8 @@ def open_storage(home: Home, log: Logger) -> Storage:
     """Open the files in the worker's directory. Raises DataDirectoryError."""
     try:
         spool = FileSpool(home.path / "spool", time.monotonic, log.error)
-        return Storage(spool, FileKeys(home.path / "keys.jsonl", wall_ms, log.warning))
+        keys = FileKeys(home.path / "keys.jsonl", wall_ms, log.warning)
+        return Storage(spool, keys, FileLogs(home.path / "unsent.logs", log.warning))
     except OSError as error:
         raise _unusable(home, error) from error
 

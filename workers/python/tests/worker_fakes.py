@@ -41,6 +41,7 @@ from taskyard_worker.session import Identity
 from taskyard_worker.spool import MemorySpool
 from taskyard_worker.threads import ThreadPool
 from taskyard_worker.transfers import Transfers
+from taskyard_worker.unsent import MemoryLogs, UnsentLogs
 from taskyard_worker.work import Places
 
 PATIENCE_S = 30.0
@@ -312,6 +313,7 @@ async def working(
     slots: int = 10,
     spool: Spool | None = None,
     keys: KeyMemory | None = None,
+    logs: UnsentLogs | None = None,
     drain_grace_s: float = 5.0,
     reach_grace_s: float = 10.0,
     transfers: Transfers | None = None,
@@ -323,7 +325,7 @@ async def working(
         link=link,
         identity=Identity("worker-1", "host", 8080, tuple(handler.name for handler in registry) or ("none",), slots),
         registry=registry,
-        storage=Storage(spool or MemorySpool(), keys or MemoryKeys(wall_ms)),
+        storage=Storage(spool or MemorySpool(), keys or MemoryKeys(wall_ms), logs or MemoryLogs()),
         places=Places(threads, isolation, transfers),
         random=Random(1),
         wall=wall_ms,
