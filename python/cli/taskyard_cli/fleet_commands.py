@@ -52,11 +52,12 @@ def drain(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Have workers take no new tasks, end what they run, and stop."""
+    """Have workers take no new tasks and stop. What outlasts a worker's grace (10 s) runs again elsewhere."""
 
     async def one(client: AsyncClient, worker_id: str) -> str:
         active = await client.drain_worker(worker_id)
-        return f"drains, {active:,} task{'' if active == 1 else 's'} left"
+        left = f"drains, {active:,} task{'' if active == 1 else 's'} left"
+        return left + (": what outlasts the worker's grace runs again elsewhere" if active else "")
 
     with_client(address, token, ca, lambda client: told_each(client, ids, one))
 

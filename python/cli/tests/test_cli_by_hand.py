@@ -96,7 +96,9 @@ def test_ids_or_a_filter_and_not_both(arguments: tuple[str, ...], said: str, at:
 
 def test_workers_are_drained_and_forgotten(at: Cli, served: Served) -> None:
     served.model.workers.extend([Worker(worker_id="w1"), Worker(worker_id="w2")])
-    assert at("workers", "drain", "w1").stdout == "w1 drains, 2 tasks left\n"
+    assert at("workers", "drain", "w1").stdout == (
+        "w1 drains, 2 tasks left: what outlasts the worker's grace runs again elsewhere\n"
+    )
     assert at("workers", "forget", "w1", "w2").stdout == (
         "w1 is forgotten, 1 task taken from it\nw2 is forgotten, 1 task taken from it\n"
     )

@@ -42,7 +42,10 @@ class FleetCalls:
         return (await self._session.caller.call(methods.GET_WORKER, request)).worker
 
     async def drain_worker(self, worker_id: str) -> int:
-        """Has a worker take no new tasks, end what it runs, and stop; returns how many attempts it still has.
+        """Has a worker take no new tasks and stop; returns how many attempts it still has.
+
+        They may end within the worker's grace (`TASKYARD_DRAIN_GRACE_S`, 10 s); the rest is interrupted and runs again
+        elsewhere.
 
         Raises:
             NotFound: There is none of that id.
