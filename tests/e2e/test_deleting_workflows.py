@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -59,8 +60,11 @@ async def test_it_is_not_deleted_while_runs_of_it_have_not_ended(shared_site: Si
     await client.apply_workflow(one("used"))
     later = datetime.now(UTC) + timedelta(hours=1)
     runs = [await client.start_run("used", schedule_time=later) for _ in range(2)]
-    with pytest.raises(WrongState, match="2 runs of it have not ended; wait, or cancel them first") as raised:
+    with pytest.raises(WrongState, match="2 runs of it have not ended; wait") as raised:
         await client.delete_workflow("used")
+    for command in ("taskyard runs", "taskyard cancel --runs"):
+        [named] = re.findall(rf"`{command} --filter '([^']+)'`", str(raised.value))
+        assert {each.run_id async for each in client.list_runs(filter=named)} == {run.id for run in runs}
     assert (raised.value.reason, raised.value.facts["runs"]) == ("IN_USE", "2")
     assert "used" in await names(shared_site)
     for run in runs:

@@ -12,8 +12,13 @@ from taskyard_client import AsyncClient, NotFound, TaskyardError
 
 
 @asynccontextmanager
-async def meant_as_task(client: AsyncClient, some_id: str) -> AsyncIterator[None]:
+async def meant_as_task(client: AsyncClient, some_id: str, instead: str = "") -> AsyncIterator[None]:
     """Watches over calls about a task.
+
+    Args:
+        client: Asks what the id is of.
+        some_id: The id that was given.
+        instead: What to write for a run, before its id; empty where runs have nothing like it.
 
     Raises:
         NotFound: There is no task of that id; where it is a run's, the message says so and how to find its tasks.
@@ -23,6 +28,8 @@ async def meant_as_task(client: AsyncClient, some_id: str) -> AsyncIterator[None
     except NotFound as error:
         if error.reason == "TASK_NOT_FOUND" and await _is_run(client, some_id):
             say = f"{some_id} is a run and no task: `taskyard runs show {some_id}` has its tasks' ids"
+            if instead:
+                say += f", and `{instead} {some_id}` does it with the run"
             raise NotFound(say, reason=error.reason, facts=error.facts) from None
         raise
 

@@ -96,7 +96,7 @@ def run(
             outcome = pb.StartOutcome(run_id=handle.id, repeated_request=handle.repeated)
             answer(outcome, output, lambda: Text(handle.id))
             return
-        with told("run", handle.id):
+        with told("run", handle.id, before=bool(key) and handle.repeated):
             ended = await wait_for_run(client, handle.id, limit)
         if output is Output.JSON:
             print_json(ended)
@@ -120,7 +120,7 @@ def list_runs(
     ctx: typer.Context,
     workflow: Annotated[str | None, typer.Option(callback=not_empty, help="Only runs of this workflow.")] = None,
     run_state: Annotated[
-        str | None, typer.Option("--state", callback=not_empty, help="Only these, for example FAILED.")
+        str | None, typer.Option("--state", "--status", callback=not_empty, help="Only these, for example FAILED.")
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(callback=not_empty, help="Only with this tag; repeatable.")] = None,
     filter_: Annotated[

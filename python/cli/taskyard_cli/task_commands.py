@@ -115,7 +115,7 @@ def show_task(
 def task_page(found: pb.GetTaskResponse, summary: str) -> Group:
     """Returns a task's facts, `summary` of where it stands among them, and its attempts."""
     task = found.task
-    percent = f"{task.percent:g} %" if task.HasField("percent") else ""
+    percent = f"{task.percent:.0f} %" if task.HasField("percent") else ""
     top = facts(
         [
             ("task", task.task_id),

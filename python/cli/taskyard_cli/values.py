@@ -81,7 +81,7 @@ def refuse_options_before(ctx: typer.Context, command: str) -> None:
     for param in ctx.command.params:
         source = ctx.get_parameter_source(param.name or "")
         if source is not None and source.name == "COMMANDLINE":
-            option = max(param.opts, key=len)
+            option = next((each for each in param.opts if each.startswith("--")), param.opts[0])  # not its alias
             way = f"options of `{ctx.info_name} {command}` stand behind `{command}`"
             raise CliError(f"{option} in front of `{command}` means nothing: {way}", Exit.USAGE)
 

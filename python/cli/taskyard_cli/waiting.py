@@ -16,7 +16,7 @@ _NEXT = {"task": "`taskyard logs -f {}` follows it", "run": "`taskyard runs show
 
 
 @contextmanager
-def told(what: str, some_id: str) -> Iterator[None]:
+def told(what: str, some_id: str, *, before: bool = False) -> Iterator[None]:
     """Says on stderr, while somebody waits within, what they wait for, and how to go on when the wait ends early.
 
     A terminal shows the id all the time. Elsewhere it is said at once: a process that is killed says nothing more.
@@ -24,9 +24,10 @@ def told(what: str, some_id: str) -> Iterator[None]:
     Args:
         what: `task` or `run`.
         some_id: Its id.
+        before: Whether it was submitted before, by another call with its idempotency key.
     """
     if not on_terminal():
-        err().print(Text(f"{what} {some_id} is submitted"))
+        err().print(Text(f"{what} {some_id} {'was submitted before' if before else 'is submitted'}"))
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError, TaskyardError) as error:

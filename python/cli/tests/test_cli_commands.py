@@ -47,7 +47,7 @@ def furnished(served: Served) -> Served:
     )  # fmt: skip
     model.tasks["task-b"] = tasks_pb2.TaskInstance(
         task_id="task-b", task_type="evil\x1b[31m\r\n", status=Status.TASK_STATUS_RUNNING, priority=1, attempt=1,
-        create_time=time_at(60), start_time=time_at(61), percent=40, progress_message="page 4 of 10",
+        create_time=time_at(60), start_time=time_at(61), percent=40.3333, progress_message="page 4 of 10",
     )  # fmt: skip
     model.attempts["task-a"] = [
         tasks_pb2.TaskAttempt(
@@ -251,7 +251,7 @@ def test_filters_are_expressions(at: Cli, served: Served) -> None:
     assert asked.page_size == 7
     at("tasks", "--filter", "priority < 3 || attempt > 1", "--type", "x")
     assert served.wire.named("ListTasks")[1].filter == '(priority < 3 || attempt > 1) && task_type == "x"'
-    at("runs", "--workflow", "w", "--state", "failed")
+    at("runs", "--workflow", "w", "--status", "failed")
     assert served.wire.named("ListRuns")[0].filter == 'workflow == "w" && state == "FAILED"'
     at("workers", "--filter", 'state == "HEALTHY"')
     assert served.wire.named("ListWorkers")[0].filter == 'state == "HEALTHY"'
@@ -354,7 +354,7 @@ def test_cancel_finds_out_what_an_id_is(at: Cli, furnished: Served) -> None:
     )
 
 
-@pytest.mark.parametrize("command", [("explain",), ("logs",), ("logs", "-f"), ("retry",), ("task", "show")])
+@pytest.mark.parametrize("command", [("explain",), ("logs",), ("logs", "-f"), ("task", "show")])
 def test_a_run_where_a_task_was_meant_is_called_one(command: tuple[str, ...], at: Cli, furnished: Served) -> None:
     shown = at(*command, "run-a")
     assert (shown.exit_code, shown.stdout, shown.stderr) == (
@@ -364,6 +364,19 @@ def test_a_run_where_a_task_was_meant_is_called_one(command: tuple[str, ...], at
     asked = len(furnished.wire.named("GetRun"))
     at(*command, "task-a")
     assert len(furnished.wire.named("GetRun")) == asked == 2
+
+
+def test_a_run_that_is_retried_as_a_task_is_told_how_runs_are(at: Cli, furnished: Served) -> None:
+    shown = at("retry", "run-a")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (
+        Exit.NOT_FOUND,
+        "",
+        (
+            "error: run-a is a run and no task: `taskyard runs show run-a` has its tasks' ids, "
+            "and `taskyard runs retry run-a` does it with the run\n"
+        ),
+    )
+    assert at("retry", "nobody").stderr == "error: there is no task nobody\n"
 
 
 def test_a_task_where_a_run_was_meant_is_called_one(at: Cli, furnished: Served) -> None:

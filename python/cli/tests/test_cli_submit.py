@@ -121,6 +121,16 @@ def test_a_key_of_a_run_that_was_used_before_is_said(
     assert (f"({differences})" in again.stderr) == bool(differences)
 
 
+@pytest.mark.parametrize("what", ["task", "run"])
+def test_a_wait_for_what_was_submitted_before_says_so(what: str, at: Cli, served: Served) -> None:
+    served.model.workflows["two"] = workflow()
+    command = ("submit" if what == "task" else "run", "two", "--key", "k", "--wait", "--timeout", "50ms")
+    assert f"{what} {what}-1 is submitted\n" in at(*command).stderr
+    again = at(*command).stderr
+    assert f"{what} {what}-1 was submitted before\n" in again
+    assert "is submitted" not in again
+
+
 def test_the_id_is_told_when_the_earlier_task_cannot_be_read(at: Cli, served: Served) -> None:
     at("submit", "a", "--key", "k")
     served.server.script("GetTask", Fault(grpc.StatusCode.PERMISSION_DENIED, "no", "ROLE"))

@@ -286,6 +286,8 @@ async def test_a_filter_is_taken_and_a_wrong_one_is_refused(server: ScriptedServ
         server.script("ListTasks", *[fault] * 9)
         await on.pilot.press("enter")
         await on.until(lambda: "no field colour" in on.seen())
+        asked = [each.filter for each in server.wire.named("ListTasks")]
+        assert "colour == 1" in asked  # alone, so that the place is that in what was typed
         server.wire.faults["ListTasks"].clear()
         await on.reads(2)
         assert 'where task_type == "shell"' in on.seen()

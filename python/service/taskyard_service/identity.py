@@ -128,7 +128,10 @@ class TokenVerifier:
         """
         if authorization is None:
             raise Unauthenticated(
-                "TOKEN_MISSING", "the call carries no token; send `authorization: Bearer <token>` with it"
+                "TOKEN_MISSING",
+                "the call carries no token: the command and workers take it from TASKYARD_TOKEN, and `taskyard token` "
+                "makes one (`taskyard token --role worker` one for a worker); over HTTP send "
+                "`authorization: Bearer <token>`",
             )
         known = self._verified.get(authorization)
         if known is not None and self._wall() < known[1]:

@@ -99,7 +99,8 @@ def test_what_is_no_bearer_token_is_refused(verifier: TokenVerifier, header: str
 def test_no_token_says_how_to_send_one(verifier: TokenVerifier) -> None:
     error = refusal(verifier, None)
     assert error.reason == "TOKEN_MISSING"
-    assert "authorization: Bearer" in error.message
+    for way in ("authorization: Bearer", "TASKYARD_TOKEN", "`taskyard token --role worker`"):
+        assert way in error.message
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS384", "HS512"])

@@ -79,7 +79,7 @@ def retry(
     """Run ended tasks again, as `cancel` does all of them; a failed step's run goes on from there."""
 
     async def one(client: AsyncClient, task_id: str) -> str:
-        async with meant_as_task(client, task_id):
+        async with meant_as_task(client, task_id, instead="taskyard runs retry"):
             return status_word(await client.retry_task(task_id))
 
     wanted = Wanted("retry", BulkAction.BULK_ACTION_RETRY, filter_ or "")

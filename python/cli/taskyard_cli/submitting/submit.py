@@ -69,7 +69,7 @@ def submit(
             outcome = pb.SubmitOutcome(task_id=handle.id, repeated_request=handle.repeated)
             answer(outcome, output, lambda: Text(handle.id))
             return
-        with told("task", handle.id):
+        with told("task", handle.id, before=bool(key) and handle.repeated):
             ended = await wait_for_task(client, handle.id, limit)
         _show(ended, output)
 

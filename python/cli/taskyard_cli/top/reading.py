@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from taskyard.v1.fleet_pb2 import GetClusterStatusResponse, Queue, Worker
 from taskyard.v1.tasks_pb2 import TaskInstance, WaitReason
 from taskyard_cli.top.failures import QUICK_S, REST, Failures
-from taskyard_client import AsyncClient
+from taskyard_client import AsyncClient, InvalidInput
 
 IN_FLIGHT = 'status in ["RUNNING", "ASSIGNED", "CANCELLING"]'
 """What workers hold: an index of the scheduler's has exactly these."""
@@ -85,11 +85,24 @@ class Reader:
         status = await self.client.cluster_status()
         at = self._clock()
         rows = min(rows, MOST)
-        queues, workers, running = await asyncio.gather(
-            self._queues(at - asked), self._workers(status.workers_known, rows), self._running(filter, rows)
-        )
+        try:
+            queues, workers, running = await asyncio.gather(
+                self._queues(at - asked), self._workers(status.workers_known, rows), self._running(filter, rows)
+            )
+        except InvalidInput:
+            await self._ask_as_typed(filter)
+            raise
         failed, since = await self._failures.read(status, filter, now, round_trip=at - asked)
         return Snapshot(at, now, status, queues, workers, running, failed, since)
+
+    async def _ask_as_typed(self, filter: str) -> None:
+        """Asks with the filter alone: what was refused has ours before it, and so another text and other places.
+
+        Raises:
+            InvalidInput: The filter is wrong; the place is that in what was typed.
+        """
+        async for _ in self.client.list_tasks(filter=filter, limit=1):
+            return
 
     async def _queues(self, round_trip: float) -> list[Queue]:
         """Reads the queues with their reasons; where those take long, as among many workers, not every time anew."""

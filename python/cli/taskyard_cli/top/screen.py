@@ -260,6 +260,7 @@ class TopApp(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
+    NOTIFICATION_TIMEOUT = 3  # what is wrong stays longer: it is a sentence to be read
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True)]
     CSS = """
     #headline { height: auto; border-top: solid $primary; }

@@ -50,9 +50,12 @@ def _require_unused(leader: Leader, tenant: str, name: str) -> None:
     live = sum(1 for run in leader.engine.cluster.runs.values() if run.workflow == name and run.tenant == tenant)
     if live:
         runs = "1 run of it has" if live == 1 else f"{live:,} runs of it have"
+        which = f"""'workflow == "{name[:200]}" && state in [PENDING, RUNNING, CANCELLING]'"""
         raise FailedPrecondition(
             "IN_USE",
-            f"workflow {name[:200]!r} cannot be deleted: {runs} not ended; wait, or cancel them first",
+            f"workflow {name[:200]!r} cannot be deleted: {runs} not ended; wait "
+            f"(`taskyard runs --filter {which}` lists them), or cancel them first: "
+            f"`taskyard cancel --runs --filter {which}`",
             metadata={"name": name[:200], "runs": str(live)},
         )
 
