@@ -5,14 +5,16 @@ Looked at once, at registration. Nothing here runs a task.
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter
 from typing import Any, Protocol
 
 from taskyard_worker.context import AttemptPort, Context
 from taskyard_worker.errors import InvalidInput, RegistrationError
-from taskyard_worker.flat import reader_of
+from taskyard_worker.flat import SHOWN, reader_of
+from taskyard_worker.typed import rule_of
 
 
 class CallPort(AttemptPort, Protocol):
@@ -81,24 +83,39 @@ def whole_input(function: Function, context: str | None, *, in_order: bool) -> I
 
 
 def by_key(function: Function, context: str | None, keys: list[Parameter]) -> Invoke:
-    """Call a function with the input's values of its parameters' names; text of flat parameters as they say."""
+    """Call a function with the input's values of its parameters' names, which are of the types that they say."""
     named = [key for key in keys if key.kind is not Parameter.VAR_KEYWORD]
     takes_rest = len(named) < len(keys)
     known = {key.name for key in named}
     required = [key.name for key in named if key.default is Parameter.empty]
-    readers = {key.name: reader for key in named if (reader := reader_of(key.annotation)) is not None}
+    rules = {key.name: (rule, reader_of(key.annotation)) for key in named if (rule := rule_of(key)) is not None}
 
     def invoke(attempt: CallPort) -> Any:
         values: Mapping[str, Any] = attempt.input()
         for name in required:
             if name not in values:
-                raise InvalidInput(f"the input lacks {name!r}, which the handler requires")
+                raise lacking(name, [given for given in values if given not in known])
         arguments = {name: value for name, value in values.items() if takes_rest or name in known}
-        for name, read in readers.items():
-            if isinstance(arguments.get(name), str) and attempt.is_flat(name):
-                arguments[name] = read(name, arguments[name])
+        for name, (rule, read) in rules.items():
+            if name not in arguments or rule.allows(value := arguments[name]):
+                continue
+            if not attempt.is_flat(name):
+                raise rule.refusal(name, value, attempt.step_id)
+            if read is not None and isinstance(value, str):
+                arguments[name] = read(name, value, attempt.step_id)
         if context is not None:
             arguments[context] = Context(attempt)
         return function(**arguments)
 
     return invoke
+
+
+def lacking(name: str, unknown: Collection[str]) -> InvalidInput:
+    """Return the error for a required key that the input lacks, with the unknown one that may be meant by it."""
+    text = f"the input lacks {name!r}, which the handler requires"
+    if not unknown:
+        return InvalidInput(text)
+    near = difflib.get_close_matches(name, [key[:SHOWN] for key in unknown], 1)
+    if near:
+        return InvalidInput(f"{text}; it has {near[0]!r}, which the handler does not know: did you mean {name!r}?")
+    return InvalidInput(f"{text}; it has {next(iter(unknown))[:SHOWN]!r}, which is none of the handler's parameters")

@@ -1,6 +1,6 @@
 """Makes numbers and truth values of flat parameters, which are text, where a handler's annotation asks for them.
 
-Typed input is what it is: nobody's number is made of a text that was sent as one.
+Not for typed input, of whose texts no numbers are made (`typed`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _WHOLE = re.compile(rf"[+-]?[0-9]{{1,{MAX_DIGITS}}}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUTH = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
-Reader = Callable[[str, str], Any]
-"""Makes a value of a parameter's name and text, or raises InvalidInput."""
+Reader = Callable[[str, str, str], Any]
+"""Makes a value of a parameter's name and text, or raises InvalidInput; third: the step's id, or the empty string."""
 
 
 def reader_of(annotation: object) -> Reader | None:
@@ -34,35 +34,38 @@ def reader_of(annotation: object) -> Reader | None:
     return _READERS.get(name.removesuffix(" | None"))
 
 
-def whole_number(name: str, text: str) -> int:
+def whole_number(name: str, text: str, step: str = "") -> int:
     """Read an int. Raises InvalidInput."""
     if not _WHOLE.fullmatch(text.strip()):
-        raise _refusal(name, text, "a whole number", "3")
+        raise _refusal(name, text, step, "a whole number", "3")
     return int(text)
 
 
-def number(name: str, text: str) -> float:
+def number(name: str, text: str, step: str = "") -> float:
     """Read a float that is finite. Raises InvalidInput."""
     value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(value):
-        raise _refusal(name, text, "a number", "0.5")
+        raise _refusal(name, text, step, "a number", "0.5")
     return value
 
 
-def truth(name: str, text: str) -> bool:
+def truth(name: str, text: str, step: str = "") -> bool:
     """Read a bool: true, false, yes, no, 1, 0. Raises InvalidInput."""
     value = _TRUTH.get(text.strip().lower())
     if value is None:
-        raise _refusal(name, text, "true or false", "true")
+        raise _refusal(name, text, step, "true or false", "true")
     return value
 
 
 _READERS: dict[str, Reader] = {"int": whole_number, "float": number, "bool": truth}
 
 
-def _refusal(name: str, text: str, wanted: str, example: str) -> InvalidInput:
+def _refusal(name: str, text: str, step: str, wanted: str, example: str) -> InvalidInput:
     typed = json.dumps({name: json.loads(example)}, ensure_ascii=False)
+    way = f"send typed input: --input '{typed}'"
+    if step:
+        way = f"correct the run's input, or send typed input in the workflow file: `input: {typed}` of step {step!r}"
     return InvalidInput(
         f"params.{name} is {text[:SHOWN]!r}, but the handler's parameter {name!r} is {wanted}; give {wanted}, "
-        f"for example {example}, or send typed input: --input '{typed}'"
+        f"for example {example}, or {way}"
     )

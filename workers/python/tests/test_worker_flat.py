@@ -1,4 +1,4 @@
-"""Flat parameters are text: what a handler's annotations make of them, and that typed input stays as it is."""
+"""Flat parameters are text: what a handler's annotations make of them, and what the advice is in a step."""
 
 from __future__ import annotations
 
@@ -78,12 +78,27 @@ async def test_flat_parameters_are_what_the_handler_says(registry: TaskRegistry,
         stream = await bench.link.stream()
         stream.assign(assignment("flat", task_type, params=flat))
         assert json.loads((await stream.result("flat")).output_json) == [3, 4.0, True, "5", "6"]
-        stream.assign(assignment("typed", task_type, params=flat, input_json='{"a": "x", "b": [1]}'))
-        assert json.loads((await stream.result("typed")).output_json) == ["x", [1], True, "5", "6"]
+        stream.assign(assignment("typed", task_type, params=flat, input_json='{"a": 7, "e": [1]}'))
+        assert json.loads((await stream.result("typed")).output_json) == [7, 4.0, True, "5", [1]]
         stream.assign(assignment("bad", task_type, params=flat | {"a": "three"}))
         result = await stream.result("bad")
         assert (status(result), result.error_kind) == ("FAILED", "INVALID_INPUT")
         assert result.error_message.startswith("params.a is 'three', but the handler's parameter 'a' is a whole number")
+
+
+async def test_in_a_step_the_way_out_is_the_runs_input_or_the_workflow_file(registry: TaskRegistry) -> None:
+    offer(registry)
+    async with working(registry) as bench:
+        stream = await bench.link.stream()
+        stream.assign(
+            assignment("flat", "thread", params={"a": "three", "b": "1"}, run_id="r", step_id="sum"),
+            assignment("typed", "thread", input_json='{"a": "three", "b": 1}', run_id="r", step_id="sum"),
+        )
+        for token in ("flat", "typed"):
+            said = (await stream.result(token)).error_message
+            assert "the run's input" in said
+            assert """`input: {"a": 3}` of step 'sum'""" in said
+            assert "--input" not in said
 
 
 async def test_isolated_handlers_get_the_same() -> None:
@@ -92,12 +107,15 @@ async def test_isolated_handlers_get_the_same() -> None:
         stream.assign(
             assignment("flat", "add", params={"a": "3", "b": "4"}),
             assignment("typed", "add", params={"b": "4"}, input_json='{"a": 30}'),
-            assignment("text", "add", params={"a": "1"}, input_json='{"a": "x", "b": "y"}'),
+            assignment("wrong", "add", params={"a": "1"}, input_json='{"a": "x", "b": "y"}', step_id="sum"),
             assignment("bad", "add", params={"a": "x"}),
         )
         assert (await stream.result("flat")).output_json == "7"
         assert (await stream.result("typed")).output_json == "34"
-        assert (await stream.result("text")).output_json == '"xy"'
+        wrong = await stream.result("wrong")
+        assert wrong.error_kind == "INVALID_INPUT"
+        assert wrong.error_message.startswith("input.a is \"x\", but the handler's parameter 'a' is a whole number")
+        assert "of step 'sum'" in wrong.error_message
         assert (await stream.result("bad")).error_kind == "INVALID_INPUT"
 
 
