@@ -274,6 +274,18 @@ async def test_why_says_who_ended_it_and_how_a_model_is_offered(site: Site) -> N
     assert "TASKYARD_LLM_BASE_URL" in why.reasons[0].message
 
 
+async def test_a_run_that_cannot_be_read_leaves_no_reply_waiting(site: Site) -> None:
+    mark_step = workflows_pb2.MarkStepRequest(run_id="gone", step_id="a", marked_as=tasks_pb2.MARKED_AS_SUCCESS)
+    for call in (
+        site.workflows.MarkStep(mark_step, None),
+        site.workflows.RetryRun(workflows_pb2.RetryRunRequest(run_id="gone"), None),
+        site.tasks.MarkTask(mark("gone"), None),
+    ):
+        with pytest.raises(NotFound):
+            await call
+    assert not site.known._waiting
+
+
 # Results from outside.
 
 

@@ -124,9 +124,10 @@ async def act_on(
         NotFound: There is none of that id.
     """
     async with held(leader, tenant, task_id) as instance, kept_run(leader, instance.run_id):
-        event = make(leader.future(), instance)
+        event = make(None, instance)
         if isinstance(event, Retry | Mark):
             await _add_run(leader, tenant, instance, event)
+        event.reply = leader.future()  # type: ignore[union-attr]  # what people ask for has one; before, nobody would answer
         state: TaskState | Refused = await leader.ask(event, remember)
     return state
 

@@ -75,7 +75,7 @@ class RunHandCalls:
             return first
         remember = remembering(leader, tenant, request, _marked)
         reason = request.reason[:REASON_LIMIT]
-        event = MarkStep(leader.future(), request.run_id, request.step_id, state, request.output_json, reason)
+        event = MarkStep(None, request.run_id, request.step_id, state, request.output_json, reason)
         outcome: Marked | Refused = await _with_steps(leader, tenant, event, remember)
         if isinstance(outcome, Refused):
             raise _refusal(outcome, request)
@@ -119,7 +119,7 @@ async def retry_run(
         NotFound: There is no such run.
         Unavailable: It goes on so fast that its steps cannot be read.
     """
-    event = RetryRun(leader.future(), run_id, from_steps)
+    event = RetryRun(None, run_id, from_steps)
     outcome: tuple[RunState, list[str]] | Refused = await _with_steps(leader, tenant, event, remember)
     return outcome
 
@@ -129,6 +129,7 @@ async def _with_steps(leader: Leader, tenant: str, event: RetryRun | MarkStep, r
     async with kept_run(leader, event.run_id):
         pinned = await _add_steps(leader, tenant, event)
         try:
+            event.reply = leader.future()  # not before: where the run cannot be read nobody would ever answer it
             return await leader.ask(event, remember)
         finally:
             _unpin(leader, pinned)
