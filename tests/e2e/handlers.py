@@ -129,11 +129,10 @@ async def talk_until(ctx: Context, gate: str) -> dict[str, bool]:
 
 @task("recite")
 async def recite(ctx: Context, gate: str) -> dict[str, bool]:
-    """Gives out half a line and a log line, waits for a file, gives out the rest."""
+    """Gives out half a line and a log line, waits for a word through a pipe, gives out the rest."""
     await ctx.stream("One ")
     ctx.log.info("a note")
-    while not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240 - as above
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(Path(gate).read_text)
     for word in ("two", ".\n", "Three"):
         await ctx.stream(word)
     return {"gate": True}
@@ -166,10 +165,10 @@ async def later(ctx: Context, wait_s: float = 3600.0, hold_s: float = 0.0) -> De
 
 @task("later_apart", isolated=True)
 def later_apart(ctx: Context, gate: str = "") -> Deferral:
-    """The same in a process of its own, which waits for a file first if it is told."""
+    """The same in a process of its own, which waits for a word through a pipe first if it is told."""
     record(ctx, "start", token=ctx.completion_token)
-    while gate and not os.path.exists(gate):
-        time.sleep(0.01)
+    if gate:
+        Path(gate).read_text()
     record(ctx, "end")
     return ctx.defer()
 

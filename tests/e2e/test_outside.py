@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import grpc
@@ -135,13 +136,13 @@ async def test_a_result_that_is_quicker_than_its_handler_counts(shared_site: Sit
 
 async def test_an_exclusive_task_is_completed_once_its_handler_has_ended(shared_site: Site) -> None:
     client = shared_site.client()
-    gate = shared_site.folder / "gate"
+    os.mkfifo(gate := shared_site.folder / "gate")
     handle = await client.submit("later_apart", {"gate": str(gate)}, exclusive=True)
     token = await until(lambda: token_of(shared_site, handle.id), what="it has begun")
     with pytest.raises(WrongState) as caught:
         await client.complete_task(token)
     assert caught.value.reason == "NOT_DEFERRED"
-    gate.touch()
+    gate.write_text("go")
     await comes_to(shared_site, handle.id, DEFERRED)
     assert await client.complete_task(token, "after it") == SUCCESS
     assert await handle.result(60) == "after it"

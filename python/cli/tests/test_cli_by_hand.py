@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from cli_furniture import workflow
 from cli_served import Cli, Served
-from test_cli_commands import workflow
 
 from taskyard.v1.fleet_pb2 import Worker
 from taskyard.v1.tasks_pb2 import STOP_MODE_TERMINATE, STOP_MODE_UNSPECIFIED

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from cli_furniture import time_at, workflow
 from cli_served import Cli, Served
 from google.protobuf.json_format import Parse
-from test_cli_commands import time_at, workflow
 
 from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
 from taskyard.v1.pauses_pb2 import Pause, PauseScope

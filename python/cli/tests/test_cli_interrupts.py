@@ -109,7 +109,7 @@ def test_nothing_that_takes_time_is_loaded_before_it_is_answered(start: Start) -
 
 @pytest.mark.parametrize("what", ["task", "run"])
 def test_who_waits_without_a_terminal_knows_the_id_at_once(what: str, start: Start, served: Served) -> None:
-    from test_cli_commands import workflow
+    from cli_furniture import workflow
 
     served.model.workflows["two"] = workflow()
     name = {"task": "submit", "run": "run"}[what]

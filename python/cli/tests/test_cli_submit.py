@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import grpc
 import pytest
+from cli_furniture import workflow
 from cli_served import Cli, Served
 from scripted_faults import Fault
-from test_cli_commands import workflow
 
 from taskyard.v1.tasks_pb2 import TaskSubmission
 from taskyard_cli.exits import Exit

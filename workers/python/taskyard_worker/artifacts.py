@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Protocol
 from taskyard_worker.awaiting import needs_await
 from taskyard_worker.errors import InvalidInput, NonRetryable
 
-CHUNK_BYTES = 1024 * 1024
 """The size of the pieces that artifacts travel in."""
 
 Data = bytes | str | Path
@@ -213,14 +212,3 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def chunks_of(source: bytes | Path) -> Iterator[bytes]:
-    """Yield bytes in the pieces that they travel in."""
-    if isinstance(source, bytes):
-        for start in range(0, len(source), CHUNK_BYTES):
-            yield source[start : start + CHUNK_BYTES]
-        return
-    with source.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk

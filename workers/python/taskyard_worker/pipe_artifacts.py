@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from taskyard_worker.artifacts import Outgoing, chunks_of, scratch_file
+from taskyard_client.artifact_transfer import chunks_of
+from taskyard_worker.artifacts import Outgoing, scratch_file
 from taskyard_worker.errors import (
     ArtifactsUnavailable,
     InvalidInput,

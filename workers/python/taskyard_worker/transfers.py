@@ -22,10 +22,10 @@ from uuid import uuid4
 
 from taskyard.v1.artifacts_pb2 import ArtifactAttempt, ArtifactHead, DownloadArtifactRequest
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
-from taskyard_client.artifact_transfer import Received
+from taskyard_client.artifact_transfer import Received, chunks_of
 from taskyard_client.artifact_values import MARK, ValueReference, cut, resolved
 from taskyard_worker.artifact_link import ArtifactLink
-from taskyard_worker.artifacts import Outgoing, chunks_of, uri_of
+from taskyard_worker.artifacts import Outgoing, uri_of
 from taskyard_worker.backoff import Backoff
 from taskyard_worker.context import to_json
 from taskyard_worker.errors import ArtifactsUnavailable, InvalidInput, NonRetryable, OutputTooLarge, TaskStopped

@@ -10,8 +10,9 @@ from pathlib import Path
 from worker_artifacts import artifact_id
 from worker_fakes import Signal
 
+from taskyard_client.artifact_transfer import chunks_of
 from taskyard_worker import Context, Deferral
-from taskyard_worker.artifacts import Outgoing, chunks_of, uri_of
+from taskyard_worker.artifacts import Outgoing, uri_of
 from taskyard_worker.errors import InvalidInput
 
 PIECE = 1000

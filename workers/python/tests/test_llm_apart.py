@@ -43,7 +43,7 @@ async def test_a_comparison_without_end_ends_and_the_loop_goes_on(
     loop, turns, longest = asyncio.get_running_loop(), 0, 0.0
     while not comparing.done():
         begun = loop.time()
-        await asyncio.sleep(0.01)  # a turn of the loop
+        await asyncio.wait([comparing], timeout=0.01)
         turns, longest = turns + 1, max(longest, loop.time() - begun)
     with pytest.raises(InvalidInput, match="takes more than 5 s: a 'pattern' in it repeats"):
         await comparing
@@ -69,16 +69,22 @@ async def test_a_cancel_ends_the_process(apart: Apart) -> None:
     with pytest.raises(asyncio.CancelledError):
         await comparing
     async with asyncio.timeout(10):
-        while alive(groups[0]):  # noqa: ASYNC110 - what is no longer waited for has no signal
-            await asyncio.sleep(0.01)
+        await ended(groups[0])
 
 
-def alive(process: int) -> bool:
+async def ended(process: int) -> None:
+    """Returns once a process has ended: its descriptor can be read then."""
     try:
-        os.kill(process, 0)
+        descriptor = os.pidfd_open(process)
     except ProcessLookupError:
-        return False
-    return True
+        return
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(descriptor, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize(

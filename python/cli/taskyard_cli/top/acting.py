@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 
 from textual import work
@@ -28,9 +29,9 @@ class ActsOnTask(Tells):
 
     client: AsyncClient
 
+    @abstractmethod
     def task_id(self) -> str:
         """Returns the id of the task that keys act on; empty for none."""
-        raise NotImplementedError
 
     def _chosen(self) -> str:
         """Returns the task's id, and says so if there is none."""

@@ -83,6 +83,8 @@ class Main(ActsOnTask, HoldsQueues):
         self.client = reader.client
         self.snapshot = first
         self.readings = 0
+        self.turns = 0  # how often it was time to read, whether or not it was paused
+        self.rest_s = interval  # until it is again
         self._reader = reader
         self._address = address
         self._interval = interval
@@ -117,14 +119,14 @@ class Main(ActsOnTask, HoldsQueues):
     @work
     async def _read(self) -> None:
         """Reads for ever; what goes wrong is said, and the last good snapshot stays."""
-        pause = self._interval
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), pause)
+                await asyncio.wait_for(self._wake.wait(), self.rest_s)
             except TimeoutError:
                 pass
             self._wake.clear()
-            pause = self._interval if self._paused else max(self._interval, SHARE * await self._read_once())
+            self.rest_s = self._interval if self._paused else max(self._interval, SHARE * await self._read_once())
+            self.turns += 1
 
     async def _read_once(self) -> float:
         """Reads and shows a snapshot; returns how many seconds that was work for the scheduler."""

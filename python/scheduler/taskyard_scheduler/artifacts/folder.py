@@ -5,76 +5,28 @@ Bytes are written to `.incoming`, synced, and moved to their place; so a file in
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from structlog.typing import FilteringBoundLogger
 
 from taskyard_scheduler.artifacts.paths import INCOMING, WHILE_DIGITS, in_its_folder, place, tenant_of
 from taskyard_scheduler.artifacts.port import (
     CHUNK_BYTES,
-    ArtifactStore,
     ArtifactStoreUnavailable,
     BytesMissing,
     Incoming,
     Key,
 )
-
-THREADS = 16
-"""Calls to the disk under way at once. Between two of its chunks a transfer holds none."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-T = TypeVar("T")
+from taskyard_scheduler.artifacts.threads import DiskThreads, ThreadedStore
 
 
-class DiskThreads:
-    """Threads for calls that block; its errors are those of an artifact store.
-
-    Args:
-        what: What the calls are made to, for errors.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._pool: ThreadPoolExecutor | None = None
-
-    def open(self) -> None:
-        """Makes the threads; they start as they are needed."""
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="taskyard-artifacts")
-
-    def close(self) -> None:
-        """Ends them after what they do now; later calls are refused. May be called twice."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False)
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Returns what a call returns, made in a thread.
-
-        Raises:
-            ArtifactStoreUnavailable: It raised an OSError, or the store is not open.
-        """
-        if self._pool is None:
-            raise ArtifactStoreUnavailable("the artifact store is not running: try again, or at the leading scheduler")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        except ArtifactStoreUnavailable:
-            raise
-        except OSError as error:
-            raise ArtifactStoreUnavailable(
-                f"{self._what} fails: {error.strerror or error}", full=error.errno in _FULL
-            ) from error
-
-
-class FolderStore(ArtifactStore):
+class FolderStore(ThreadedStore):
     """An ArtifactStore in a folder.
 
     Args:
@@ -83,24 +35,16 @@ class FolderStore(ArtifactStore):
     """
 
     def __init__(self, folder: Path, log: FilteringBoundLogger) -> None:
+        super().__init__("the artifact folder", log)
         self._folder = folder
-        self._log = log
-        self._threads = DiskThreads("the artifact folder")
 
-    async def start(self) -> None:
-        """See ArtifactStore."""
-        self._threads.open()
-        try:
-            left = await self._threads.run(partial(_prepare, self._folder))
-        except BaseException:
-            self._threads.close()
-            raise
-        if left:
-            self._log.info("removed what lost uploads have left", files=left)
-
-    async def stop(self) -> None:
-        """See ArtifactStore."""
-        self._threads.close()
+    def _prepare(self) -> int:
+        incoming = self._folder / INCOMING
+        incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        left = list(incoming.iterdir())
+        for path in left:
+            path.unlink(missing_ok=True)
+        return len(left)
 
     async def receive(self) -> Incoming:
         """See ArtifactStore."""
@@ -177,16 +121,6 @@ class _IncomingFile(Incoming):
     def _remove(self) -> None:
         self._file.close()
         self._path.unlink(missing_ok=True)
-
-
-def _prepare(folder: Path) -> int:
-    """Makes the folders; removes what is on its way in, whose senders are gone. Returns how much that was."""
-    incoming = folder / INCOMING
-    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-    left = list(incoming.iterdir())
-    for path in left:
-        path.unlink(missing_ok=True)
-    return len(left)
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

@@ -15,19 +15,18 @@ from typing import Any
 import fsspec
 from structlog.typing import FilteringBoundLogger
 
-from taskyard_scheduler.artifacts.folder import DiskThreads
 from taskyard_scheduler.artifacts.paths import INCOMING, WHILE_DIGITS, in_its_folder, place, tenant_of
 from taskyard_scheduler.artifacts.port import (
     CHUNK_BYTES,
-    ArtifactStore,
     ArtifactStoreUnavailable,
     BytesMissing,
     Incoming,
     Key,
 )
+from taskyard_scheduler.artifacts.threads import ThreadedStore
 
 
-class RemoteStore(ArtifactStore):
+class RemoteStore(ThreadedStore):
     """An ArtifactStore at a URL.
 
     Args:
@@ -39,29 +38,13 @@ class RemoteStore(ArtifactStore):
     """
 
     def __init__(self, url: str, log: FilteringBoundLogger) -> None:
+        super().__init__("the artifact store", log)
         try:
             filesystem, root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise ArtifactStoreUnavailable(f"no driver reads this address: {error}") from error
         self._fs: Any = filesystem
         self._root = str(root).rstrip("/")
-        self._log = log
-        self._threads = DiskThreads("the artifact store")
-
-    async def start(self) -> None:
-        """See ArtifactStore."""
-        self._threads.open()
-        try:
-            left = await self._run(self._prepare)
-        except BaseException:
-            self._threads.close()
-            raise
-        if left:
-            self._log.info("removed what lost uploads have left", files=left)
-
-    async def stop(self) -> None:
-        """See ArtifactStore."""
-        self._threads.close()
 
     async def receive(self) -> Incoming:
         """See ArtifactStore."""

@@ -10,6 +10,7 @@ from taskyard_worker.context import Context
 from taskyard_worker.embeddings.models import Models, Spent
 from taskyard_worker.errors import InvalidInput
 from taskyard_worker.outcome import Outcome
+from taskyard_worker.tasks.texts import text_of
 from taskyard_worker.verdict import output_text
 from taskyard_worker.web.waiting import Patience
 
@@ -64,14 +65,3 @@ def read_texts(text: Any, texts: Any, rest: Mapping[str, Any]) -> list[str]:
     if not isinstance(given, list) or not 1 <= len(given) <= MAX_TEXTS:
         raise InvalidInput(f"'texts' must be a list of 1 to {MAX_TEXTS:,} texts")
     return [text_of("text" if texts is None else f"texts[{place}]", each) for place, each in enumerate(given)]
-
-
-def text_of(field: str, value: Any) -> str:
-    """Return a text of which there is a vector."""
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"{field!r} must be a text that is not empty")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{field!r} is not valid Unicode: {error.reason}") from error
-    return value

@@ -19,6 +19,7 @@ from taskyard_worker.llm.apart import Apart
 from taskyard_worker.llm.chat import complete
 from taskyard_worker.llm.schema import Misfit, Schema
 from taskyard_worker.outcome import Outcome
+from taskyard_worker.tasks.texts import text_of
 from taskyard_worker.verdict import output_text
 from taskyard_worker.web.endpoint import Endpoint
 from taskyard_worker.web.waiting import Patience
@@ -170,17 +171,6 @@ def read_order(values: Mapping[str, Any], model: str) -> Order:
     if schema is not None:
         options["response_format"] = schema.request()
     return Order(messages, options, schema)
-
-
-def text_of(field: str, value: Any) -> str:
-    """Return a text that says something and can be sent."""
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"{field!r} must be a text that is not empty")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{field!r} is not valid Unicode: {error.reason}") from error
-    return value
 
 
 def number_of(field: str, value: Any, most: float) -> float:

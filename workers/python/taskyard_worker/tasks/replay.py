@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from taskyard_worker.artifacts import CHUNK_BYTES
+from taskyard_client.artifact_transfer import CHUNK_BYTES
 from taskyard_worker.context import Context
 from taskyard_worker.errors import InvalidInput
 from taskyard_worker.tasks.sleep import sleep

@@ -15,8 +15,9 @@ from taskyard_worker.embeddings.models import Models, Spent
 from taskyard_worker.embeddings.ranking import Ranking
 from taskyard_worker.errors import InvalidInput
 from taskyard_worker.outcome import Outcome
-from taskyard_worker.tasks.embedding import counted, text_of
+from taskyard_worker.tasks.embedding import counted
 from taskyard_worker.tasks.index import address_of, lines_of
+from taskyard_worker.tasks.texts import text_of
 from taskyard_worker.verdict import output_text
 from taskyard_worker.web.waiting import Patience
 
