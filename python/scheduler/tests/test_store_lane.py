@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from queue import SimpleQueue
 
 import pytest
 
-from taskyard_scheduler.store.lane import Lane
+from taskyard_scheduler.store.lane import Keepalive, Lane
 from taskyard_scheduler.store.port import StoreError, StoreUnavailable
 
 
@@ -25,8 +26,8 @@ class Connections:
         self.made += 1
         return self.made
 
-    def lane(self) -> Lane[int]:
-        return Lane("test-lane", self.connect, self.ended.append, translate)
+    def lane(self, keepalive: Keepalive[int] | None = None) -> Lane[int]:
+        return Lane("test-lane", self.connect, self.ended.append, translate, keepalive)
 
 
 def translate(raised: Exception) -> tuple[Exception, bool]:
@@ -115,3 +116,41 @@ async def test_a_closed_lane_ends_its_thread_and_takes_no_more() -> None:
     assert "test-lane" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(StoreError, match="closed"):
         await lane.run(lambda connection: connection)
+
+
+async def test_a_connection_that_nobody_uses_is_pinged_on_the_lanes_thread() -> None:
+    pings: SimpleQueue[tuple[int, str]] = SimpleQueue()
+    keepalive = Keepalive[int](0.01, lambda connection: pings.put((connection, threading.current_thread().name)))
+    lane = Connections().lane(keepalive)
+    assert await lane.run(lambda connection: connection) == 1
+    for _ in range(3):
+        assert await asyncio.to_thread(pings.get, timeout=30) == (1, "test-lane")
+    assert await lane.run(lambda connection: connection) == 1
+    await lane.close()
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("reset"), KeyError("another")])
+async def test_a_ping_that_fails_gives_the_connection_up_and_the_next_call_makes_another(error: Exception) -> None:
+    pinged = threading.Event()
+
+    def ping(_: int) -> None:
+        pinged.set()
+        raise error
+
+    connections = Connections()
+    lane = connections.lane(Keepalive(0.01, ping))
+    assert await lane.run(lambda connection: connection) == 1
+    assert await asyncio.to_thread(pinged.wait, 30)
+    assert await lane.run(lambda connection: connection) == 2
+    assert connections.ended == [1]
+    await lane.close()
+
+
+async def test_a_lane_without_a_connection_pings_nothing() -> None:
+    """It waits for a call and nothing else: one that was never asked, and one whose connection was given up."""
+    pings: list[int] = []
+    lane = Connections().lane(Keepalive(0.01, pings.append))
+    with pytest.raises(StoreUnavailable):
+        await lane.run(lambda _: fail(ConnectionResetError("reset")))
+    await lane.close()
+    assert pings == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,13 +11,14 @@ from pathlib import Path
 import pymysql
 import pytest
 from servers import MariaDB
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import Connection, make_url
 from store_rows import NOW, changes, column, instance, instance_update, worker
 
-from taskyard_scheduler.store.mysql import lock_name
+from taskyard_scheduler.store.mysql import WRITER_KEEPALIVE_S, WRITER_SILENCE_S, lock_name
 from taskyard_scheduler.store.mysql_writer import MysqlWriter, literal
 from taskyard_scheduler.store.open import open_store
 from taskyard_scheduler.store.port import Deposed, RowsRefused, Store, StoreError, StoreUnavailable
+from taskyard_scheduler.store.sql import COMMITS
 
 
 @pytest.fixture
@@ -161,6 +163,58 @@ async def test_a_new_term_waits_for_the_commit_that_is_under_way(store: Store, m
     started = await beginning
     assert (started.term, started.revision) == (2, 1)
     await other.close()
+
+
+async def hang(store: Store, *statements: str) -> threading.Event:
+    """Has the store's writer hang after these statements until the event that is returned is set."""
+    began, wakes = threading.Event(), threading.Event()
+
+    def work(connection: Connection) -> None:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        began.set()
+        assert wakes.wait(60)
+
+    writer = store._lane(COMMITS)  # type: ignore[attr-defined]
+    hanging = writer.start(work)
+    hanging.add_done_callback(lambda future: future.exception())
+    assert await asyncio.to_thread(began.wait, 30)
+    return wakes
+
+
+async def test_a_leader_that_hangs_in_a_commit_keeps_nobody_out(store: Store, mariadb_database: str) -> None:
+    """Frozen, or its machine is gone: the server frees what its transaction locked, and it writes nothing more."""
+    other = open_store(mariadb_database)
+    await other.open()
+    wakes = await hang(store, "BEGIN", "UPDATE cluster SET revision = 1 WHERE term = 1 AND revision = 0")
+    started = await other.begin_term("other", NOW)
+    assert (started.term, started.revision) == (2, 0)
+    wakes.set()
+    with pytest.raises(StoreUnavailable):
+        await store.commit(1, changes(1, instance_inserts=[instance()]))
+    with pytest.raises(Deposed):
+        await store.commit(1, changes(1, instance_inserts=[instance()]))
+    assert await count(other) == 0
+    await other.close()
+
+
+async def test_a_leader_that_hangs_in_a_migration_keeps_nobody_out(store: Store, mariadb_database: str) -> None:
+    lock = lock_name(make_url(mariadb_database), "schema")
+    wakes = await hang(store, f"DO GET_LOCK('{lock}', 0)")
+    other = open_store(mariadb_database)
+    await other.open()
+    await other.close()
+    wakes.set()
+
+
+async def test_a_writer_with_nothing_to_write_keeps_its_connection(store: Store) -> None:
+    def identity(connection: Connection) -> object:
+        return connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
+
+    writer = store._lane(COMMITS)  # type: ignore[attr-defined]
+    before = await writer.run(identity)
+    await asyncio.sleep(WRITER_SILENCE_S + 2 * WRITER_KEEPALIVE_S)  # the server's own time is what is tried
+    assert await writer.run(identity) == before
 
 
 # Values.

@@ -9,7 +9,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from taskyard_scheduler.store.port import StoreError
@@ -18,6 +19,16 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+
+
+@dataclass(frozen=True)
+class Keepalive(Generic[C]):
+    """How a connection that has nothing to do is kept, for servers that end one which says nothing."""
+
+    every_s: float
+    """Seconds without a call after which it is pinged."""
+    ping: Callable[[C], object]
+    """Runs on the lane's thread. Whatever it raises, the connection is given up and the next call makes another."""
 
 
 class Lane(Generic[C]):
@@ -32,6 +43,7 @@ class Lane(Generic[C]):
         connect: Callable[[], C],
         disconnect: Callable[[C], None],
         translate: Callable[[Exception], tuple[Exception, bool]],
+        keepalive: Keepalive[C] | None = None,
     ) -> None:
         """Starts the thread, which waits.
 
@@ -41,10 +53,12 @@ class Lane(Generic[C]):
             disconnect: ends it; runs on the thread and must not raise.
             translate: gives, for what a call raised, what its caller gets, and whether the connection is
                 still good.
+            keepalive: how the connection is kept while no call comes; None: nothing ends it.
         """
         self._connect = connect
         self._disconnect = disconnect
         self._translate = translate
+        self._keepalive = keepalive
         self._connection: C | None = None
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
@@ -84,7 +98,7 @@ class Lane(Generic[C]):
         return future
 
     def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             loop, future, work = job
             result, error = None, None
             try:
@@ -94,6 +108,21 @@ class Lane(Generic[C]):
             with suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
                 loop.call_soon_threadsafe(_settle, future, result, error)
             del job, future, work, result, error  # no row is kept while the thread waits
+
+    def _next(self) -> _Job | None:
+        """Waits for the next call, and keeps the connection meanwhile."""
+        while (keepalive := self._keepalive) is not None and self._connection is not None:
+            with suppress(Empty):
+                return self._jobs.get(timeout=keepalive.every_s)
+            self._ping(keepalive.ping)
+        return self._jobs.get()
+
+    def _ping(self, ping: Callable[[C], object]) -> None:
+        try:
+            if self._connection is not None:
+                ping(self._connection)
+        except Exception:  # whatever it was: nobody asked for anything, and the next call makes a connection and tells
+            self._drop()
 
     def _attempt(self, work: Callable[[C], T]) -> T:
         try:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from typing_extensions import override
 
+from taskyard_scheduler.store.lane import Keepalive
 from taskyard_scheduler.store.migrate import migrate
 from taskyard_scheduler.store.mysql_writer import MysqlWriter
 from taskyard_scheduler.store.port import StoreError, StoreUnavailable
@@ -23,6 +24,13 @@ from taskyard_scheduler.store.sql import Dialect, SqlStore
 CONNECT_TIMEOUT_S: Final = 5
 ANSWER_TIMEOUT_S: Final = 30
 LOCK_WAIT_S: Final = 5
+WRITER_SILENCE_S: Final = 4
+"""After this long without a word from whoever writes, the server ends its transaction and frees what it locked.
+
+A leader that hangs in the middle of a commit, or whose machine is gone, keeps its successor out no longer than this:
+the successor's first statement waits LOCK_WAIT_S.
+"""
+WRITER_KEEPALIVE_S: Final = 1.0
 MIGRATION_WAIT_S: Final = 20
 LOCK_NAME: Final = 64
 """The longest name that GET_LOCK takes."""
@@ -33,7 +41,13 @@ _SESSION: Final = (
     # Strict, so that no value is cut in silence; and backslashes escape, as the writer takes for granted.
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'",
     f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_S}",
-    "SET SESSION wait_timeout = 2147483",  # 24 days: an idle scheduler keeps its connections
+)
+_OF_READS: Final = ("SET SESSION wait_timeout = 2147483",)  # 24 days: it locks nothing
+_OF_WRITES: Final = (
+    # Between statements, in the middle of one, and while an answer is sent.
+    f"SET SESSION wait_timeout = {WRITER_SILENCE_S}",
+    f"SET SESSION net_read_timeout = {WRITER_SILENCE_S}",
+    f"SET SESSION net_write_timeout = {WRITER_SILENCE_S}",
 )
 
 # Of the server, and of the client's own (2000 and up): connection, lock, disk, shutdown.
@@ -60,6 +74,7 @@ class MysqlDialect(Dialect):
     name = "mysql"
     begin_statement = "BEGIN"
     driver_errors = (pymysql.err.Error,)
+    keepalive = Keepalive(WRITER_KEEPALIVE_S, lambda connection: connection.exec_driver_sql("DO 0"))
 
     def __init__(self, url: URL) -> None:
         """Connects to nothing yet."""
@@ -77,9 +92,9 @@ class MysqlDialect(Dialect):
         """Does nothing."""
 
     @override
-    def connect(self) -> Connection:
+    def connect(self, *, writes: bool) -> Connection:
         connection = self._engine.connect()
-        for statement in _SESSION:
+        for statement in _SESSION + (_OF_WRITES if writes else _OF_READS):
             connection.exec_driver_sql(statement)
         packet, version = connection.exec_driver_sql("SELECT @@max_allowed_packet, VERSION()").one()
         self._writer.learn(packet, version)

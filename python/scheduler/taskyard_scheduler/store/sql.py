@@ -20,7 +20,7 @@ from typing_extensions import override
 from taskyard_core.pauses import NONE_HELD, HeldRuns
 from taskyard_core.records import Changes, Row
 from taskyard_scheduler.store import reads
-from taskyard_scheduler.store.lane import Lane
+from taskyard_scheduler.store.lane import Keepalive, Lane
 from taskyard_scheduler.store.port import (
     Condition,
     Deposed,
@@ -51,6 +51,8 @@ class Dialect(Protocol):
     writer: Writer
     begin_statement: str
     driver_errors: tuple[type[Exception], ...]
+    keepalive: Keepalive[Connection] | None
+    """How the connection that writes is kept while there is nothing to write; None: nothing ends it."""
 
     def hold(self) -> None:
         """Makes sure that this process may use the database.
@@ -62,8 +64,12 @@ class Dialect(Protocol):
     def release(self) -> None:
         """Lets go of what `hold` took. May be called twice."""
 
-    def connect(self) -> Connection:
-        """Makes a connection in autocommit mode. Runs on the thread that will use it."""
+    def connect(self, *, writes: bool) -> Connection:
+        """Makes a connection in autocommit mode. Runs on the thread that will use it.
+
+        Args:
+            writes: it will hold locks that others wait for, so they must not outlast its owner.
+        """
         ...
 
     def migrate(self, connection: Connection) -> None:
@@ -94,15 +100,17 @@ class SqlStore(Store):
     @override
     async def open(self) -> None:
         self._dialect.hold()
-        roles = (COMMITS, READS, LISTS)
-        self._lanes = {
-            role: Lane(f"store-{role}", self._dialect.connect, disconnect, self._translate) for role in roles
-        }
+        self._lanes = {role: self._make_lane(role) for role in (COMMITS, READS, LISTS)}
         try:
             await self._lane(COMMITS).run(self._dialect.migrate)
         except BaseException:
             await self.close()
             raise
+
+    def _make_lane(self, role: str) -> Lane[Connection]:
+        connect = partial(self._dialect.connect, writes=role == COMMITS)
+        keepalive = self._dialect.keepalive if role == COMMITS else None
+        return Lane(f"store-{role}", connect, disconnect, self._translate, keepalive)
 
     def _lane(self, role: str) -> Lane[Connection]:
         lane = self._lanes.get(role)

@@ -55,6 +55,7 @@ class SqliteDialect(Dialect):
     name = "sqlite"
     begin_statement = "BEGIN IMMEDIATE"
     driver_errors = (sqlite3.Error,)
+    keepalive = None
 
     def __init__(self, path: Path, synchronous: Synchronous = "FULL") -> None:
         """Touches nothing yet.
@@ -108,7 +109,7 @@ class SqliteDialect(Dialect):
             os.close(lock)  # the file stays: to delete it would let two processes lock two files of one name
 
     @override
-    def connect(self) -> Connection:
+    def connect(self, *, writes: bool) -> Connection:
         connection = self._engine.connect()
         for pragma in (
             "journal_mode=WAL", f"synchronous={self._synchronous}", f"cache_size=-{CACHE_KIB}",
