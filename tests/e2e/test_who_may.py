@@ -59,7 +59,9 @@ async def test_a_bad_token_opens_no_stream(shared_site: Site) -> None:
 READING: list[tuple[str, str, Any]] = [
     ("tasks", "GetTask", tasks_pb2.GetTaskRequest(task_id="x")),
     ("tasks", "ListTasks", tasks_pb2.ListTasksRequest()),
+    ("tasks", "CountTasks", tasks_pb2.CountTasksRequest(group_by="status")),
     ("workflows", "ListRuns", workflows_pb2.ListRunsRequest()),
+    ("workflows", "CountRuns", workflows_pb2.CountRunsRequest()),
     ("fleet", "ListWorkers", fleet_pb2.ListWorkersRequest()),
     ("artifacts", "GetArtifact", artifacts_pb2.GetArtifactRequest(artifact_id="x")),
     ("artifacts", "ListArtifacts", artifacts_pb2.ListArtifactsRequest()),

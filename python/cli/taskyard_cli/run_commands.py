@@ -10,6 +10,7 @@ from rich.text import Text
 
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
+from taskyard_cli.counting import Count, counted, wants_count
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
@@ -127,16 +128,27 @@ def list_runs(
         str | None, typer.Option("--filter", callback=not_empty, help="Which, as an expression: docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
+    count: Count = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", callback=not_empty, help="How many have each value of a field: state, workflow or version."
+        ),
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List runs, newest first; `runs show ID` shows one."""
+    """List runs, newest first, or count them; `runs show ID` shows one."""
     if ctx.invoked_subcommand is not None:
         refuse_options_before(ctx, ctx.invoked_subcommand)
         return
     wanted = filter_of(filter_, tag, workflow=workflow, state=run_state and run_state.upper())
+    if wants_count(ctx, count, by):
+        found = with_client(address, token, ca, lambda client: client.count_runs(wanted, by=by or ""))
+        answer(found, output, lambda: counted(found, by))
+        return
 
     async def work(client: AsyncClient) -> pb.ListRunsResponse:
         found = [each async for each in client.list_runs(filter=wanted, limit=limit)]

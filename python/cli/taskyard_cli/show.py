@@ -10,6 +10,7 @@ from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.timestamp_pb2 import Timestamp
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -100,6 +101,11 @@ def _word(enum: EnumDescriptor, number: int, prefix: str) -> str:
 def state(word: str) -> Text:
     """Returns a state in its colour."""
     return Text(word, style=_COLOURS.get(word, ""))
+
+
+def cut(text: str, width: int) -> str:
+    """Returns a text that takes at most `width` cells of a terminal; its last character says that there is more."""
+    return text if cell_len(text) <= width else f"{set_cell_size(text, max(0, width - 1)).rstrip()}…"
 
 
 def when(time: Timestamp) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from taskyard.v1 import tasks_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
+from taskyard_cli.counting import Count, counted, wants_count
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.log_lines import LogPrinter
 from taskyard_cli.mistaken import meant_as_task
@@ -19,6 +20,7 @@ from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.resources import asked_for
 from taskyard_cli.show import (
     MARKED,
+    cut,
     error_words,
     facts,
     harmless,
@@ -43,10 +45,14 @@ class Stream(StrEnum):
     OUTPUT = "output"
 
 
+KIND_LIMIT = 32
+"""Cells of an error's kind in a list; ours are shorter, a handler's own may be any."""
+
 TaskId = Annotated[str, typer.Argument(callback=not_empty, help="The task's id.", show_default=False)]
 
 
 def list_tasks(
+    ctx: typer.Context,
     status: Annotated[str | None, typer.Option(callback=not_empty, help="Only these, for example FAILED.")] = None,
     type_: Annotated[str | None, typer.Option("--type", callback=not_empty, help="Only this task type.")] = None,
     run: Annotated[str | None, typer.Option(callback=not_empty, help="Only the steps of this run.")] = None,
@@ -55,20 +61,35 @@ def list_tasks(
         str | None, typer.Option("--filter", callback=not_empty, help="Which, e.g. 'priority < 3': docs/filters.md.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 50,
+    count: Count = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", callback=not_empty, help="How many have each value of a field: error.kind, status, task_type, ..."
+        ),
+    ] = None,
     output: OutputOption = Output.TABLE,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List tasks, newest first. TOOK is from the last attempt's start until its result was recorded."""
+    """List tasks, newest first, or count them.
+
+    TOOK is from the last attempt's start until its result was recorded; ERROR is the kind of error that it ended with:
+    `explain` and `task show` have the message, and so has `-o json`.
+    """
     wanted = filter_of(filter_, tag, status=status and status.upper(), task_type=type_, run_id=run)
+    if wants_count(ctx, count, by):
+        found = with_client(address, token, ca, lambda client: client.count_tasks(wanted, by=by or ""))
+        answer(found, output, lambda: counted(found, by))
+        return
 
     async def work(client: AsyncClient) -> pb.ListTasksResponse:
         found = [task async for task in client.list_tasks(filter=wanted, limit=limit)]
         return pb.ListTasksResponse(tasks=found)
 
     page = with_client(address, token, ca, work)
-    columns = ("ID", "TYPE", "STATUS", "ATTEMPT", "WORKER", "CREATED", "TOOK")
+    columns = ("ID", "TYPE", "STATUS", "ATTEMPT", "WORKER", "CREATED", "TOOK", "ERROR")
     answer(page, output, lambda: table(columns, (_task_row(task) for task in page.tasks), empty="no tasks"))
 
 
@@ -77,6 +98,7 @@ def _task_row(task: pb.TaskInstance) -> tuple[Any, ...]:
     spent = took(task.start_time, task.end_time)
     return (
         task.task_id, task.task_type, word, task.attempt, task.worker_id, when(task.create_time), spent,
+        cut(task.error.kind, KIND_LIMIT),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from scripted_faults import Fault
 
 from taskyard.v1 import fleet_pb2, policies_pb2, tasks_pb2, workflows_pb2
+from taskyard_cli.counting import counted
 from taskyard_cli.exits import Exit
 from taskyard_cli.show import table
 from taskyard_cli.task_commands import explanation
@@ -209,6 +210,53 @@ def test_explain_says_everything_once(reasons: list[tuple[str, str]], lines: lis
     console.print(explanation(found))
     assert isinstance(console.file, io.StringIO)
     assert [line.rstrip() for line in console.file.getvalue().splitlines()] == lines
+
+
+def failed_tasks(served: Served) -> None:
+    for number, kind in enumerate(["TIMEOUT", "X" * 60, "TIMEOUT", "evil\x1b[31m"]):
+        served.model.tasks[f"failed-{number}"] = tasks_pb2.TaskInstance(
+            task_id=f"failed-{number}", task_type="x", status=Status.TASK_STATUS_FAILED,
+            error=tasks_pb2.TaskError(kind=kind, message="it took too long"),
+        )  # fmt: skip
+
+
+def test_what_failed_says_of_what(at: Cli, served: Served) -> None:
+    failed_tasks(served)
+    lines = at("tasks").stdout.splitlines()
+    assert [line.split()[3:] for line in lines[1:]] == [["0", f"evil{chr(0x241B)}[31m"], ["0", "TIMEOUT"],
+                                                        ["0", "X" * 31 + "…"], ["0", "TIMEOUT"]]  # fmt: skip
+    assert "it took too long" in at("tasks", "-o", "json").stdout
+
+
+def test_tasks_are_counted_in_all_and_by_a_field(at: Cli, served: Served) -> None:
+    failed_tasks(served)
+    served.model.tasks["well"] = tasks_pb2.TaskInstance(task_id="well", status=Status.TASK_STATUS_SUCCESS)
+    assert at("tasks", "--count", "--status", "failed").stdout == "5\n"  # of all: the server is scripted
+    assert served.wire.named("CountTasks")[0] == tasks_pb2.CountTasksRequest(filter='status == "FAILED"')
+    shown = at("tasks", "--by", "error.kind")
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["ERROR.KIND", "COUNT"], ["TIMEOUT", "2"], ["X" * 60, "1"], [f"evil{chr(0x241B)}[31m", "1"], ["(none)", "1"],
+        ["5", "in", "all"],
+    ]  # fmt: skip
+    told = Parse(at("tasks", "--by", "error.kind", "-o", "json").stdout, tasks_pb2.CountTasksResponse())
+    assert (told.count, told.groups[0].value) == (5, "TIMEOUT")
+    assert served.wire.named("ListTasks") == []
+
+
+def test_what_found_no_place_among_the_groups_is_shown_too() -> None:
+    found = tasks_pb2.CountTasksResponse(count=7, groups=[tasks_pb2.CountGroup(value="a", count=5)], other=2)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(counted(found, "run_id"))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().split() == ["RUN_ID", "COUNT", "a", "5", "(all", "others)", "2", "7", "in", "all"]
+
+
+@pytest.mark.parametrize("option", [("--count",), ("--by", "status")])
+@pytest.mark.parametrize("command", ["tasks", "runs"])
+def test_a_count_is_not_cut(command: str, option: tuple[str, ...], at: Cli) -> None:
+    refused = at(command, *option, "--limit", "50")
+    assert refused.exit_code == Exit.USAGE
+    assert refused.stderr.startswith(f"error: {option[0]} counts all that match, and --limit cuts a list")
 
 
 def test_filters_are_expressions(at: Cli, served: Served) -> None:

@@ -11,8 +11,9 @@ from rich.cells import cell_len
 from top_snapshots import NOW, ago, queue, task, worker
 
 from taskyard.v1.tasks_pb2 import TaskError
+from taskyard_cli.show import cut
 from taskyard_cli.top import rows
-from taskyard_cli.top.rows import Row, age, cut, widths
+from taskyard_cli.top.rows import Row, age, widths
 
 
 def column(listed: list[Row], columns: tuple[str, ...], head: str) -> list[str]:

@@ -22,7 +22,7 @@ class BulkCalls:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def count_tasks(self, filter: str, action: tasks_pb2.BulkAction.ValueType, *, priority: int = 0) -> int:
+    async def check_bulk_tasks(self, filter: str, action: tasks_pb2.BulkAction.ValueType, *, priority: int = 0) -> int:
         """Tells how many tasks `bulk_tasks` would try to act on now; nothing is done.
 
         Raises:
@@ -43,7 +43,7 @@ class BulkCalls:
             priority: For PRIORITIZE: 1 (first) to 10 (last).
 
         Raises:
-            InvalidInput: As for `count_tasks`.
+            InvalidInput: As for `check_bulk_tasks`.
         """
         request = TaskRequest(filter=filter, action=action, reason=reason, priority=priority)
         while True:
@@ -55,7 +55,7 @@ class BulkCalls:
             if not request.page_token:
                 return
 
-    async def count_runs(self, filter: str, action: tasks_pb2.BulkAction.ValueType) -> int:
+    async def check_bulk_runs(self, filter: str, action: tasks_pb2.BulkAction.ValueType) -> int:
         """Tells how many runs `bulk_runs` would try to act on now; nothing is done.
 
         Raises:
@@ -75,7 +75,7 @@ class BulkCalls:
             reason: For cancels, for people.
 
         Raises:
-            InvalidInput: As for `count_runs`.
+            InvalidInput: As for `check_bulk_runs`.
         """
         request = RunRequest(filter=filter, action=action, reason=reason)
         while True:

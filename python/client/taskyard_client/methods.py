@@ -34,6 +34,7 @@ DELETE_TASK_DEFINITION = Method(
 TRIGGER_TASK = Method(_TASK, "TriggerTask", tasks.TriggerTaskRequest, tasks.TriggerTaskResponse, changes=True)
 GET_TASK = Method(_TASK, "GetTask", tasks.GetTaskRequest, tasks.GetTaskResponse)
 LIST_TASKS = Method(_TASK, "ListTasks", tasks.ListTasksRequest, tasks.ListTasksResponse)
+COUNT_TASKS = Method(_TASK, "CountTasks", tasks.CountTasksRequest, tasks.CountTasksResponse)
 CANCEL_TASK = Method(_TASK, "CancelTask", tasks.CancelTaskRequest, tasks.CancelTaskResponse, changes=True)
 REQUEUE_TASK = Method(_TASK, "RequeueTask", tasks.RequeueTaskRequest, tasks.RequeueTaskResponse, changes=True)
 PRIORITIZE_TASK = Method(
@@ -60,6 +61,7 @@ LIST_WORKFLOWS = Method(_WORKFLOW, "ListWorkflows", workflows.ListWorkflowsReque
 START_RUNS = Method(_WORKFLOW, "StartRuns", workflows.StartRunsRequest, workflows.StartRunsResponse, changes=True)
 GET_RUN = Method(_WORKFLOW, "GetRun", workflows.GetRunRequest, workflows.GetRunResponse)
 LIST_RUNS = Method(_WORKFLOW, "ListRuns", workflows.ListRunsRequest, workflows.ListRunsResponse)
+COUNT_RUNS = Method(_WORKFLOW, "CountRuns", workflows.CountRunsRequest, workflows.CountRunsResponse)
 CANCEL_RUN = Method(_WORKFLOW, "CancelRun", workflows.CancelRunRequest, workflows.CancelRunResponse, changes=True)
 RETRY_RUN = Method(_WORKFLOW, "RetryRun", workflows.RetryRunRequest, workflows.RetryRunResponse, changes=True)
 MARK_STEP = Method(_WORKFLOW, "MarkStep", workflows.MarkStepRequest, workflows.MarkStepResponse, changes=True)

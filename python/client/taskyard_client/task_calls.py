@@ -204,6 +204,18 @@ class TaskCalls:
         request = pb.ListTasksRequest(page_size=size, filter=filter, order_by=order_by)
         return pages(self._session, methods.LIST_TASKS, request, lambda page: page.tasks, limit)
 
+    async def count_tasks(self, filter: str = "", *, by: str = "") -> pb.CountTasksResponse:
+        """Counts tasks, in all and by the values of a field.
+
+        Args:
+            filter: Which ones, as for `list_tasks`. Empty: all that are stored.
+            by: A field such as `error.kind` or `status`; the answer's `groups` are its values. Empty: none.
+
+        Raises:
+            InvalidInput: The filter breaks its rules, or tasks are not counted by that field; says by which they are.
+        """
+        return await self._session.caller.call(methods.COUNT_TASKS, pb.CountTasksRequest(filter=filter, group_by=by))
+
     async def cancel_task(self, task_id: str, reason: str = "", *, terminate: bool = False) -> pb.TaskStatus.ValueType:
         """Cancels a task; durable when answered.
 

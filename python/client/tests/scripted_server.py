@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
@@ -156,6 +157,14 @@ class Tasks(HandTasks, tasks_pb2_grpc.TaskServiceServicer):
             tasks=found[start : start + request.page_size],
             next_page_token=str(start + request.page_size) if more else "",
         )
+
+    async def CountTasks(self, request: tasks_pb2.CountTasksRequest, context: Context) -> Any:
+        matching = [task for task in self.model.tasks.values() if _has_status(task, request.filter)]
+        response = tasks_pb2.CountTasksResponse(count=len(matching))
+        if request.group_by:
+            for value, count in Counter(task.error.kind for task in matching).most_common():
+                response.groups.add(value=value, count=count)
+        return response
 
     async def CancelTask(self, request: tasks_pb2.CancelTaskRequest, context: Context) -> Any:
         task = await self._find(request.task_id, context)
@@ -397,6 +406,9 @@ class Workflows(HandWorkflows, workflows_pb2_grpc.WorkflowServiceServicer):
 
     async def ListRuns(self, request: workflows_pb2.ListRunsRequest, context: Context) -> Any:
         return workflows_pb2.ListRunsResponse(runs=list(self.model.runs.values())[::-1])
+
+    async def CountRuns(self, request: workflows_pb2.CountRunsRequest, context: Context) -> Any:
+        return workflows_pb2.CountRunsResponse(count=len(self.model.runs))
 
     async def CancelRun(self, request: workflows_pb2.CancelRunRequest, context: Context) -> Any:
         run = await self._find(request.run_id, context)

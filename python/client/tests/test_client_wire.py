@@ -13,7 +13,7 @@ from scripted_faults import Fault
 from scripted_server import RunState, ScriptedServer, TaskStatus
 
 import taskyard_client as ty
-from taskyard.v1 import fleet_pb2, tasks_pb2
+from taskyard.v1 import fleet_pb2, tasks_pb2, workflows_pb2
 from taskyard.v1.pauses_pb2 import PauseScope
 from taskyard.v1.tasks_pb2 import MarkedAs as Marked
 from taskyard_client import AsyncClient, InvalidInput, Violation, new_run, new_task
@@ -240,6 +240,17 @@ async def test_lists_follow_pages_and_stop_at_the_limit() -> None:
         assert len(server.wire.named("ListTasks")) == 3
         assert [task.task_id async for task in client.list_tasks(page_size=3, limit=4)] == ids[:4]
         assert [task.task_id async for task in client.list_tasks(limit=0)] == []
+
+
+async def test_what_lists_would_yield_is_counted() -> None:
+    async with served() as (server, client):
+        for _ in range(3):
+            await client.submit("x")
+        counted = await client.count_tasks("f", by="error.kind")
+        assert (counted.count, [(group.value, group.count) for group in counted.groups]) == (3, [("", 3)])
+        assert server.wire.named("CountTasks") == [tasks_pb2.CountTasksRequest(filter="f", group_by="error.kind")]
+        assert (await client.count_runs("g", by="state")).count == 0
+        assert server.wire.named("CountRuns") == [workflows_pb2.CountRunsRequest(filter="g", group_by="state")]
 
 
 async def test_cancel_retry_explain() -> None:

@@ -8,7 +8,7 @@ import pytest
 from store_rows import NOW, changes, column, instance, new_id, run, task_definition, workflow, workflow_head
 
 from taskyard_core.records import Row
-from taskyard_scheduler.store.port import Condition, Found, Store, StoreError
+from taskyard_scheduler.store.port import Condition, Found, Groups, Store, StoreError
 
 
 async def test_what_does_not_exist_is_none_or_empty(store: Store) -> None:
@@ -139,6 +139,27 @@ async def test_lists_are_filtered(store: Store, where: list[Condition], expected
 async def test_a_filter_by_an_unknown_column_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="instances has no column 'colour'"):
         await store.list_instances("default", [Condition("colour", "==", 1)], None, 9, newest_first=True)
+
+
+async def test_records_are_counted_by_a_column(store: Store) -> None:
+    rows = [instance(state=3, error_kind=kind) for kind in ["b", "a", "b", "A", "z🧪", ""]]
+    others = [instance(state=2), instance(tenant="t", error_kind="b", state=3)]
+    runs = [run(version=version) for version in (7, 10, 10)]
+    await store.commit(1, changes(1, instance_inserts=rows + others, run_inserts=[*runs, run(tenant="t")]))
+    failed = [Condition("state", "==", 3)]
+    assert await store.count_records("instance", "default", failed) == 6
+    every = [("b", 2), ("", 1), ("A", 1), ("a", 1), ("z🧪", 1)]
+    assert await store.count_groups("instance", "default", failed, "error_kind", 9) == Groups(6, every)
+    assert await store.count_groups("instance", "default", failed, "error_kind", 2) == Groups(6, every[:2])
+    assert await store.count_groups("instance", "default", [], "state", 9) == Groups(7, [(3, 6), (2, 1)])
+    assert await store.count_groups("run", "default", [], "version", 9) == Groups(3, [(10, 2), (7, 1)])
+    assert await store.count_groups("run", "nobody", [], "version", 9) == Groups(0, [])
+
+
+async def test_records_are_not_counted_by_what_is_no_column(store: Store) -> None:
+    for kind in ("instance", "run"):
+        with pytest.raises(StoreError, match="has no column 'colour'"):
+            await store.count_groups(kind, "default", [], "colour", 9)
 
 
 async def test_workflows_show_their_newest_version(store: Store) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from taskyard_core import records
 from taskyard_scheduler import filters
 from taskyard_scheduler.filters import FieldSpec, FilterError, matches, parse_filter
 from taskyard_scheduler.store.port import Condition
+from taskyard_scheduler.store.tables import INSTANCES, RUNS
 
 
 def parse(text: str) -> list[Condition]:
@@ -203,6 +206,19 @@ def test_conditions_mean_what_python_says(wanted: list[tuple[str, Condition]], d
 def test_nothing_meets_no_condition() -> None:
     assert not matches([Condition("a", "!=", 1)], {"a": None})
     assert matches([], {})
+
+
+def test_every_field_to_count_by_is_a_column_that_is_never_null_and_is_in_the_contract() -> None:
+    contract = Path(__file__).parents[3] / "proto" / "taskyard" / "v1"
+    for groups, table, request, file in (
+        (filters.TASK_GROUPS, INSTANCES, "CountTasksRequest", "tasks"),
+        (filters.RUN_GROUPS, RUNS, "CountRunsRequest", "workflows"),
+    ):
+        assert {name: table.c[spec.column].nullable for name, spec in groups.items()} == dict.fromkeys(groups, False)
+        comment = (
+            (contract / f"{file}.proto").read_text().partition(f"message {request} ")[2].partition("string group_by")[0]
+        )
+        assert set(re.findall("`([a-z_.]+)`", comment)) == set(groups)
 
 
 def test_every_field_is_one_of_the_message_and_a_column_of_its_table() -> None:

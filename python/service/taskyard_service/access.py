@@ -27,13 +27,14 @@ _CONTRACT: dict[str, dict[frozenset[Role], str]] = {
     "grpc.reflection.v1alpha.ServerReflection": {frozenset(Role): _REFLECTION},
     "taskyard.v1.WorkerService": {WORK: "Register Heartbeat AssignTask Deregister ReportResults AppendLogs"},
     "taskyard.v1.TaskService": {
-        READ: "GetTaskDefinition ListTaskDefinitions GetTask ListTasks WatchTasks GetLogs StreamLogs ExplainTask",
+        READ: "GetTaskDefinition ListTaskDefinitions GetTask ListTasks CountTasks WatchTasks GetLogs"
+        " StreamLogs ExplainTask",
         OPERATE: "CreateTaskDefinition UpdateTaskDefinition DeleteTaskDefinition"
         " SubmitTasks TriggerTask CancelTask RetryTask RequeueTask PrioritizeTask BulkTasks"
         " MarkTask CompleteTask BroadcastTask",
     },
     "taskyard.v1.WorkflowService": {
-        READ: "GetWorkflow ListWorkflows GetRun ListRuns WatchRun GetVariable ListVariables",
+        READ: "GetWorkflow ListWorkflows GetRun ListRuns CountRuns WatchRun GetVariable ListVariables",
         OPERATE: "ApplyWorkflow DeleteWorkflow StartRuns CancelRun RetryRun BulkRuns SetVariable DeleteVariable"
         " MarkStep PauseRun ResumeRun",
     },

@@ -17,7 +17,7 @@ def test_every_method_of_the_contract_is_listed_and_nothing_else_of_ours() -> No
 
 
 def test_a_viewer_changes_nothing() -> None:
-    reads = ("Get", "List", "Watch", "Stream", "Explain", "Download", "ServerReflection")
+    reads = ("Get", "List", "Count", "Watch", "Stream", "Explain", "Download", "ServerReflection")
     for method, roles in contract_access().items():
         assert (Role.VIEWER in roles) == method.rsplit("/", 1)[1].startswith(reads), method
 

@@ -111,8 +111,8 @@ def _agreed(wanted: Wanted, count: int) -> bool:
 
 async def _count(client: AsyncClient, wanted: Wanted) -> int:
     if wanted.runs:
-        return await client.count_runs(wanted.filter, wanted.action)
-    return await client.count_tasks(wanted.filter, wanted.action, priority=wanted.priority)
+        return await client.check_bulk_runs(wanted.filter, wanted.action)
+    return await client.check_bulk_tasks(wanted.filter, wanted.action, priority=wanted.priority)
 
 
 def _outcomes(client: AsyncClient, wanted: Wanted) -> AsyncGenerator[Any, None]:

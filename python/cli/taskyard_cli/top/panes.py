@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import DataTable
 
-from taskyard_cli.top.rows import BAD, WARNING, Row, cut, widths
+from taskyard_cli.show import cut
+from taskyard_cli.top.rows import BAD, WARNING, Row, widths
 
 _STYLES = {BAD: "bold red", WARNING: "yellow"}
 """Of the marks, beside which the colours say nothing more."""

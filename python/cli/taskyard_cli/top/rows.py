@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from taskyard.v1.fleet_pb2 import Queue, Worker, WorkerState
 from taskyard.v1.pauses_pb2 import PauseScope
@@ -158,8 +158,3 @@ def widths(columns: Sequence[str], rows: Sequence[Row], room: int, least: int = 
     while sum(needed) > room and max(needed) > least:
         needed[needed.index(max(needed))] -= 1
     return needed
-
-
-def cut(text: str, width: int) -> str:
-    """Returns a text that takes at most `width` cells of a terminal; its last character says that there is more."""
-    return text if cell_len(text) <= width else f"{set_cell_size(text, max(0, width - 1)).rstrip()}…"

@@ -100,7 +100,7 @@ def deleted(name: str, version: int) -> str:
 async def in_flight(client: AsyncClient, name: str) -> int:
     """Returns how many runs of a workflow have not ended."""
     wanted = f"{IN_FLIGHT} && workflow == {json.dumps(name, ensure_ascii=False)}"
-    return await client.count_runs(wanted, BULK_ACTION_CANCEL)
+    return await client.check_bulk_runs(wanted, BULK_ACTION_CANCEL)
 
 
 async def tell_all(client: AsyncClient, gone: list[pb.Workflow], output: Output) -> None:

@@ -1358,6 +1358,94 @@ class ListTasksResponse(_message.Message):
 Global___ListTasksResponse: _TypeAlias = ListTasksResponse  # noqa: Y015
 
 @_typing.final
+class CountTasksRequest(_message.Message):
+    """Says what is counted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTER_FIELD_NUMBER: _builtins.int
+    GROUP_BY_FIELD_NUMBER: _builtins.int
+    filter: _builtins.str
+    """Which ones, as in ListTasks. Empty: all that are stored."""
+    group_by: _builtins.str
+    """One of `status`, `error.kind`, `task_type`, `task_name`, `queue`, `worker_id`, `run_id`, `step_id`, `priority` and
+    `attempt`: each of its values is counted. Empty: all together alone.
+    """
+    def __init__(
+        self,
+        *,
+        filter: _builtins.str = ...,
+        group_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "group_by", b"group_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountTasksRequest: _TypeAlias = CountTasksRequest  # noqa: Y015
+
+@_typing.final
+class CountTasksResponse(_message.Message):
+    """How many there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """All that match."""
+    other: _builtins.int
+    """With `group_by`: how many of `count` have values that found no place in `groups`. 0 when all did."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___CountGroup]:
+        """With `group_by`: the values that most have, the largest count first, equal ones by value. At most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        groups: _abc.Iterable[Global___CountGroup] | None = ...,
+        other: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "groups", b"groups", "other", b"other"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountTasksResponse: _TypeAlias = CountTasksResponse  # noqa: Y015
+
+@_typing.final
+class CountGroup(_message.Message):
+    """How many have one value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    value: _builtins.str
+    """The value, as a filter compares with it: a status is `FAILED`, a priority `5`. Empty: they have none, as what did not
+    fail has no `error.kind`.
+    """
+    count: _builtins.int
+    """How many have it."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountGroup: _TypeAlias = CountGroup  # noqa: Y015
+
+@_typing.final
 class CancelTaskRequest(_message.Message):
     """Names an instance to be cancelled."""
 

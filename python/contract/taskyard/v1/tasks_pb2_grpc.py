@@ -86,6 +86,11 @@ class TaskServiceStub:
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
                 _registered_method=True)
+        self.CountTasks = channel.unary_unary(
+                '/taskyard.v1.TaskService/CountTasks',
+                request_serializer=taskyard_dot_v1_dot_tasks__pb2.CountTasksRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_tasks__pb2.CountTasksResponse.FromString,
+                _registered_method=True)
         self.CancelTask = channel.unary_unary(
                 '/taskyard.v1.TaskService/CancelTask',
                 request_serializer=taskyard_dot_v1_dot_tasks__pb2.CancelTaskRequest.SerializeToString,
@@ -231,6 +236,13 @@ class TaskServiceServicer:
 
     def ListTasks(self, request, context):
         """Lists instances, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountTasks(self, request, context):
+        """Counts instances, in all and by the values of a field: how many failed, and of what.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -411,6 +423,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.ListTasks,
                     request_deserializer=taskyard_dot_v1_dot_tasks__pb2.ListTasksRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_tasks__pb2.ListTasksResponse.SerializeToString,
+            ),
+            'CountTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountTasks,
+                    request_deserializer=taskyard_dot_v1_dot_tasks__pb2.CountTasksRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_tasks__pb2.CountTasksResponse.SerializeToString,
             ),
             'CancelTask': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelTask,
@@ -723,6 +740,33 @@ class TaskService:
             '/taskyard.v1.TaskService/ListTasks',
             taskyard_dot_v1_dot_tasks__pb2.ListTasksRequest.SerializeToString,
             taskyard_dot_v1_dot_tasks__pb2.ListTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/CountTasks',
+            taskyard_dot_v1_dot_tasks__pb2.CountTasksRequest.SerializeToString,
+            taskyard_dot_v1_dot_tasks__pb2.CountTasksResponse.FromString,
             options,
             channel_credentials,
             insecure,

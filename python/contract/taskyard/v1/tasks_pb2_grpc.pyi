@@ -80,6 +80,8 @@ class TaskServiceStub:
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]
     """Lists instances, newest first."""
+    CountTasks: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.CountTasksRequest, _tasks_pb2.CountTasksResponse]
+    """Counts instances, in all and by the values of a field: how many failed, and of what."""
     CancelTask: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.CancelTaskRequest, _tasks_pb2.CancelTaskResponse]
     """Cancels an instance. Durable when answered; the worker is told at once and its confirmation ends the instance.
 
@@ -213,6 +215,8 @@ class TaskServiceAsyncStub(TaskServiceStub):
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]  # type: ignore[assignment]
     """Lists instances, newest first."""
+    CountTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CountTasksRequest, _tasks_pb2.CountTasksResponse]  # type: ignore[assignment]
+    """Counts instances, in all and by the values of a field: how many failed, and of what."""
     CancelTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CancelTaskRequest, _tasks_pb2.CancelTaskResponse]  # type: ignore[assignment]
     """Cancels an instance. Durable when answered; the worker is told at once and its confirmation ends the instance.
 
@@ -397,6 +401,14 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tasks_pb2.ListTasksResponse, _abc.Awaitable[_tasks_pb2.ListTasksResponse]]:
         """Lists instances, newest first."""
+
+    @_abc_1.abstractmethod
+    def CountTasks(
+        self,
+        request: _tasks_pb2.CountTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tasks_pb2.CountTasksResponse, _abc.Awaitable[_tasks_pb2.CountTasksResponse]]:
+        """Counts instances, in all and by the values of a field: how many failed, and of what."""
 
     @_abc_1.abstractmethod
     def CancelTask(

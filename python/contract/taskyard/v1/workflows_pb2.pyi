@@ -1047,6 +1047,64 @@ class ListRunsResponse(_message.Message):
 Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
 
 @_typing.final
+class CountRunsRequest(_message.Message):
+    """Says what is counted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTER_FIELD_NUMBER: _builtins.int
+    GROUP_BY_FIELD_NUMBER: _builtins.int
+    filter: _builtins.str
+    """Which ones, as in ListRuns. Empty: all that are stored."""
+    group_by: _builtins.str
+    """One of `state`, `workflow` and `version`: each of its values is counted. Empty: all together alone."""
+    def __init__(
+        self,
+        *,
+        filter: _builtins.str = ...,
+        group_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "group_by", b"group_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountRunsRequest: _TypeAlias = CountRunsRequest  # noqa: Y015
+
+@_typing.final
+class CountRunsResponse(_message.Message):
+    """How many there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """All that match."""
+    other: _builtins.int
+    """With `group_by`: how many of `count` have values that found no place in `groups`. 0 when all did."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[_tasks_pb2.CountGroup]:
+        """With `group_by`: the values that most have, the largest count first, equal ones by value. At most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        groups: _abc.Iterable[_tasks_pb2.CountGroup] | None = ...,
+        other: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "groups", b"groups", "other", b"other"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountRunsResponse: _TypeAlias = CountRunsResponse  # noqa: Y015
+
+@_typing.final
 class CancelRunRequest(_message.Message):
     """Names a run to be cancelled."""
 

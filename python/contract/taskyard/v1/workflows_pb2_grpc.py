@@ -76,6 +76,11 @@ class WorkflowServiceStub:
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.ListRunsRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListRunsResponse.FromString,
                 _registered_method=True)
+        self.CountRuns = channel.unary_unary(
+                '/taskyard.v1.WorkflowService/CountRuns',
+                request_serializer=taskyard_dot_v1_dot_workflows__pb2.CountRunsRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_workflows__pb2.CountRunsResponse.FromString,
+                _registered_method=True)
         self.CancelRun = channel.unary_unary(
                 '/taskyard.v1.WorkflowService/CancelRun',
                 request_serializer=taskyard_dot_v1_dot_workflows__pb2.CancelRunRequest.SerializeToString,
@@ -200,6 +205,13 @@ class WorkflowServiceServicer:
 
     def ListRuns(self, request, context):
         """Lists runs, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountRuns(self, request, context):
+        """Counts runs, in all and by the values of a field.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -343,6 +355,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.ListRuns,
                     request_deserializer=taskyard_dot_v1_dot_workflows__pb2.ListRunsRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_workflows__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'CountRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountRuns,
+                    request_deserializer=taskyard_dot_v1_dot_workflows__pb2.CountRunsRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_workflows__pb2.CountRunsResponse.SerializeToString,
             ),
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
@@ -596,6 +613,33 @@ class WorkflowService:
             '/taskyard.v1.WorkflowService/ListRuns',
             taskyard_dot_v1_dot_workflows__pb2.ListRunsRequest.SerializeToString,
             taskyard_dot_v1_dot_workflows__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.WorkflowService/CountRuns',
+            taskyard_dot_v1_dot_workflows__pb2.CountRunsRequest.SerializeToString,
+            taskyard_dot_v1_dot_workflows__pb2.CountRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

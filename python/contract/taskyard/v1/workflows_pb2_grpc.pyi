@@ -72,6 +72,8 @@ class WorkflowServiceStub:
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListRunsRequest, _workflows_pb2.ListRunsResponse]
     """Lists runs, newest first."""
+    CountRuns: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.CountRunsRequest, _workflows_pb2.CountRunsResponse]
+    """Counts runs, in all and by the values of a field."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.CancelRunRequest, _workflows_pb2.CancelRunResponse]
     """Cancels a run and every step of it that has not ended.
 
@@ -173,6 +175,8 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListRunsRequest, _workflows_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first."""
+    CountRuns: _aio.UnaryUnaryMultiCallable[_workflows_pb2.CountRunsRequest, _workflows_pb2.CountRunsResponse]  # type: ignore[assignment]
+    """Counts runs, in all and by the values of a field."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_workflows_pb2.CancelRunRequest, _workflows_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Cancels a run and every step of it that has not ended.
 
@@ -313,6 +317,14 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ListRunsResponse, _abc.Awaitable[_workflows_pb2.ListRunsResponse]]:
         """Lists runs, newest first."""
+
+    @_abc_1.abstractmethod
+    def CountRuns(
+        self,
+        request: _workflows_pb2.CountRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.CountRunsResponse, _abc.Awaitable[_workflows_pb2.CountRunsResponse]]:
+        """Counts runs, in all and by the values of a field."""
 
     @_abc_1.abstractmethod
     def CancelRun(

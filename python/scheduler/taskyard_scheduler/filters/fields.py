@@ -55,6 +55,17 @@ TASK_FIELDS: Final[Fields] = {
     "expire_time": FieldSpec("expire_at", "time"),
     "tags": FieldSpec("tags", "tags"),
 }
+TASK_GROUPS: Final[Fields] = {
+    "status": _TASK_STATUS,
+    "queue": FieldSpec("queue"),
+    **{
+        name: TASK_FIELDS[name]
+        for name in (
+            "error.kind", "task_type", "task_name", "worker_id", "run_id", "step_id", "priority", "attempt",
+        )
+    },
+}  # fmt: skip
+"""By what tasks are counted. A task's queue is where it waits or waited."""
 RUN_FIELDS: Final[Fields] = {
     "run_id": FieldSpec("id"),
     "workflow": FieldSpec("workflow"),
@@ -69,6 +80,8 @@ RUN_FIELDS: Final[Fields] = {
     "expire_time": FieldSpec("expire_at", "time"),
     "tags": FieldSpec("tags", "tags"),
 }
+RUN_GROUPS: Final[Fields] = {name: RUN_FIELDS[name] for name in ("state", "workflow", "version")}
+"""By what runs are counted."""
 VARIABLE_FIELDS: Final[Fields] = {
     "name": FieldSpec("name"),
     "update_time": FieldSpec("updated_at", "time"),

@@ -7,6 +7,7 @@ from taskyard_scheduler.logs import LogStore
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.broadcast_calls import BroadcastCalls
 from taskyard_scheduler.services.bulk_calls import BulkTaskCalls
+from taskyard_scheduler.services.counting import TaskCounts
 from taskyard_scheduler.services.definition_calls import DefinitionCalls
 from taskyard_scheduler.services.hand_calls import HandCalls
 from taskyard_scheduler.services.log_calls import LogCalls
@@ -16,6 +17,7 @@ from taskyard_scheduler.services.watch_calls import WatchCalls
 
 class TaskService(
     TaskCalls,
+    TaskCounts,
     HandCalls,
     BroadcastCalls,
     BulkTaskCalls,

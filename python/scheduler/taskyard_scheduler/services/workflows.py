@@ -23,6 +23,7 @@ from taskyard_scheduler.leader import Leader
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.bulk_calls import BulkRunCalls
 from taskyard_scheduler.services.checks import check_runs
+from taskyard_scheduler.services.counting import RunCounts
 from taskyard_scheduler.services.known import look_up
 from taskyard_scheduler.services.lookups import no_run, stored_run
 from taskyard_scheduler.services.paging import read_name_page, read_time_page
@@ -43,7 +44,7 @@ _VERSION = RUN_COLUMNS.index("version")
 
 
 class WorkflowService(
-    VariableCalls, RunHandCalls, BulkRunCalls, WorkflowDeletion, workflows_pb2_grpc.WorkflowServiceServicer
+    VariableCalls, RunHandCalls, BulkRunCalls, RunCounts, WorkflowDeletion, workflows_pb2_grpc.WorkflowServiceServicer
 ):
     """Calls of clients on workflows, runs and variables. The interceptors have checked token and role."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -22,6 +23,7 @@ from taskyard_scheduler.store.port import (
     Deposed,
     ElectionConflict,
     Found,
+    Groups,
     RowsRefused,
     Store,
     StoreError,
@@ -299,6 +301,17 @@ class MemoryStore(Store):
     async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
         async with self._operation("count_records"):
             return len(self._matching(_OWNERS[kind], tenant, where))
+
+    @override
+    async def count_groups(
+        self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition], column: str, limit: int
+    ) -> Groups:
+        async with self._operation("count_groups"):
+            if column not in _COLUMNS[kind]:
+                raise StoreError.no_column(_OWNERS[kind], column)
+            found = Counter(record[column] for record in self._matching(_OWNERS[kind], tenant, where))
+        largest = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+        return Groups(found.total(), largest[:limit])
 
     @override
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:

@@ -126,6 +126,14 @@ class Found:
     request_hash: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """How many records there are, and how many of them have each value of a column, the most frequent first."""
+
+    count: int
+    largest: Sequence[tuple[str | int, int]]
+
+
 class Store(Protocol):
     """A database that holds the scheduler's state.
 
@@ -264,6 +272,18 @@ class Store(Protocol):
 
     async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
         """How many instances, or runs, meet the conditions."""
+        ...
+
+    async def count_groups(
+        self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition], column: str, limit: int
+    ) -> Groups:
+        """How many instances, or runs, meet the conditions, and how many have each value of a column.
+
+        The largest `limit` groups, then by value; all of it as of one moment. The column is never NULL.
+
+        Raises:
+            StoreError: There is no such column.
+        """
         ...
 
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from taskyard_core.pauses import HeldRuns
 from taskyard_core.records import INSTANCE_COLUMNS, PHASES, Phase, Row
-from taskyard_scheduler.store.port import Condition, Found, StoreError
+from taskyard_scheduler.store.port import Condition, Found, Groups, StoreError
 from taskyard_scheduler.store.tables import (
     ARTIFACTS,
     ATTEMPTS,
@@ -326,6 +326,26 @@ def count_records(connection: Connection, kind: Kind, tenant: str, where: Sequen
     table = _OWNERS[kind]
     query = sa.select(sa.func.count()).select_from(table).where(table.c.tenant == tenant, *_clauses(table, where))
     return int(connection.execute(query).scalar_one())
+
+
+def count_groups(
+    connection: Connection, kind: Kind, tenant: str, where: Sequence[Condition], column: str, limit: int
+) -> Groups:
+    """How many instances or runs have each value of a column, and how many there are, in one statement."""
+    table = _OWNERS[kind]
+    by = table.c.get(column)
+    if by is None:
+        raise StoreError.no_column(table.name, column)
+    size = sa.func.count()
+    query = (
+        sa.select(by, size, sa.func.sum(size).over())
+        .where(table.c.tenant == tenant, *_clauses(table, where))
+        .group_by(by)
+        .order_by(size.desc(), by)
+        .limit(limit)
+    )
+    found = rows(connection, query)
+    return Groups(int(found[0][2]) if found else 0, [(value, count) for value, count, _ in found])
 
 
 def list_workflows(

@@ -26,6 +26,7 @@ from taskyard_scheduler.store.port import (
     Deposed,
     ElectionConflict,
     Found,
+    Groups,
     RowsRefused,
     Store,
     StoreError,
@@ -310,7 +311,13 @@ class SqlStore(Store):
 
     @override
     async def count_records(self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition]) -> int:
-        return await self._read(reads.count_records, kind, tenant, where)
+        return await self._list(reads.count_records, kind, tenant, where)
+
+    @override
+    async def count_groups(
+        self, kind: Literal["instance", "run"], tenant: str, where: Sequence[Condition], column: str, limit: int
+    ) -> Groups:
+        return await self._list(reads.count_groups, kind, tenant, where, column, limit)
 
     @override
     async def get_attempts(self, tenant: str, id: str) -> list[Row]:
