@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,14 +23,26 @@ from taskyard_cli.several import told_each
 from taskyard_cli.show import err, facts, harmless, table, when
 from taskyard_cli.values import not_empty
 from taskyard_client import AsyncClient
+from taskyard_client.artifact_values import ValueReference, read_value
 
 STDIO = "-"
 CHUNK_BYTES = 1024 * 1024
 LONG_BYTES = 8 * 1024 * 1024
 """From so many bytes on a terminal shows how far it is."""
 
+VALUE_BYTES = 256 * 1024 * 1024
+"""An artifact of more bytes is not read into memory to find a value in it; workers have the same limit."""
+
 Artifact = Annotated[
     str, typer.Argument(callback=not_empty, help="Its URI (artifact://…) or its id.", show_default=False)
+]
+ArtifactOrValue = Annotated[
+    str,
+    typer.Argument(
+        callback=not_empty,
+        help="Its URI (artifact://…) or its id; the URI, # and a JSON pointer for a value in it.",
+        show_default=False,
+    ),
 ]
 Artifacts = Annotated[
     list[str], typer.Argument(callback=not_empty, help="Their URIs (artifact://…) or ids.", show_default=False)
@@ -80,7 +93,7 @@ def show_artifact(
 
 
 def get_artifact(
-    artifact: Artifact,
+    artifact: ArtifactOrValue,
     file: Annotated[
         str | None,
         typer.Option(
@@ -88,14 +101,21 @@ def get_artifact(
             "-o",
             metavar="FILE",
             callback=not_empty,
-            help="Where to; - is stdout. Default: a file here that is called as the artifact, and must not exist.",
+            help="Where to; - is stdout. Default: a file here that is called as the artifact, and must not exist; "
+            "of a value, stdout.",
         ),
     ] = None,
     address: Address = None,
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """Fetch an artifact's bytes; a file is there once it is whole and its SHA-256 is right."""
+    """Fetch an artifact's bytes, or print a value in it (artifact://ID#/pointer) as JSON.
+
+    A file is there once it is whole and its SHA-256 is right.
+    """
+    if (reference := read_value(artifact)) is not None:
+        _give(with_client(address, token, ca, lambda client: _value(client, reference)), file or STDIO)
+        return
 
     async def work(client: AsyncClient) -> None:
         known = await client.artifacts.get(artifact)
@@ -113,6 +133,28 @@ def get_artifact(
         err().print(Text(f"{known.size:,} bytes written to {harmless(str(path))}"))
 
     with_client(address, token, ca, work)
+
+
+async def _value(client: AsyncClient, reference: ValueReference) -> bytes:
+    """Returns the value that a reference stands for, as a line of JSON."""
+    size = (await client.artifacts.get(reference.artifact_id)).size
+    if size > VALUE_BYTES:
+        way = f"fetch its bytes: taskyard artifacts get {reference.artifact_id}"
+        raise CliError(f"{decimal(size)} are too many to look for a value in; {way}", Exit.REFUSED)
+    value = await client.artifacts.resolve(reference.text)
+    # Half a surrogate pair, which JSON may have and UTF-8 may not, stays the escape that it was.
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _give(data: bytes, file: str) -> None:
+    if file == STDIO:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(file).write_bytes(data)
+    except OSError as error:
+        raise CliError(f"{harmless(file)} cannot be written: {error.strerror or error}", Exit.NOT_WRITTEN) from None
 
 
 def put_artifact(

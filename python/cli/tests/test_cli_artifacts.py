@@ -57,6 +57,57 @@ def test_get_writes_where_it_is_told(at: Cli, tmp_path: Path, monkeypatch: pytes
     assert "cannot be written" in nowhere.stderr
 
 
+VALUE = {"ends": [0, {"é/": "half \ud83d"}], "n": None}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "found"),
+    [("", VALUE), ("/ends/1", VALUE["ends"][1]), ("/ends/1/%C3%A9~1", "half \ud83d"), ("/n", None)],  # type: ignore[index]
+)
+def test_get_prints_a_value_in_an_artifact(pointer: str, found: object, at: Cli, tmp_path: Path) -> None:
+    uri = stored(at, tmp_path, "a.json", json.dumps(VALUE).encode())
+    shown = at("artifacts", "get", f"{uri}#{pointer}")
+    assert (shown.exit_code, shown.stderr) == (Exit.OK, "")
+    assert json.loads(shown.stdout) == found
+    assert shown.stdout.count("\n") == 1
+    assert at("artifacts", "get", f"{uri}#{pointer}", "-o", str(tmp_path / "value")).exit_code == Exit.OK
+    assert (tmp_path / "value").read_bytes() == shown.stdout_bytes
+
+
+@pytest.mark.parametrize(
+    ("data", "pointer", "words"),
+    [
+        (b'{"a": [1]}', "/b", "there is no key 'b' where the pointer goes"),
+        (b'{"a": [1]}', "/a/1", "a list of 1 where the pointer goes, which has no '1'"),
+        (b'{"a": [1]}', "a", "a pointer is empty or begins with /"),
+        (b"1,2", "/a", "stands for nothing"),
+        (b"\xff\xfe\xfa", "", "stands for nothing"),
+    ],
+)
+def test_what_is_no_value_is_said(data: bytes, pointer: str, words: str, at: Cli, tmp_path: Path) -> None:
+    uri = stored(at, tmp_path, "a.json", data)
+    shown = at("artifacts", "get", f"{uri}#{pointer}")
+    assert shown.exit_code == Exit.NOT_FOUND
+    assert words in shown.stderr
+    assert shown.stdout == ""
+
+
+def test_a_value_is_written_only_where_that_can_be(at: Cli, tmp_path: Path) -> None:
+    uri = stored(at, tmp_path, "a.json", b"1")
+    shown = at("artifacts", "get", f"{uri}#", "-o", str(tmp_path / "no" / "such"))
+    assert shown.exit_code == Exit.NOT_WRITTEN
+    assert "cannot be written" in shown.stderr
+
+
+def test_a_value_in_too_many_bytes_is_not_looked_for(at: Cli, served: Served, tmp_path: Path) -> None:
+    uri = stored(at, tmp_path, "a.json", b"1")
+    for known, _ in served.model.artifacts.values():
+        known.size = 300 * 1024 * 1024
+    shown = at("artifacts", "get", f"{uri}#")
+    assert shown.exit_code == Exit.REFUSED
+    assert "too many to look for a value in; fetch its bytes: taskyard artifacts get" in shown.stderr
+
+
 def test_a_name_leads_out_of_no_folder(at: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").write_bytes(b"data")
@@ -83,7 +134,8 @@ def test_list_and_delete(at: Cli, served: Served, tmp_path: Path) -> None:
         (["put", "no-such-file"], Exit.REFUSED, "there is no file no-such-file"),
         (["put", "."], Exit.REFUSED, "cannot be read"),
         (["show", "nonsense"], Exit.REFUSED, "is no artifact's URI"),
-        (["get", "artifact://018f3b5e-7c1a-7abc-9def-0123456789ab#"], Exit.REFUSED, "without #"),
+        (["show", "artifact://018f3b5e-7c1a-7abc-9def-0123456789ab#"], Exit.REFUSED, "without #"),
+        (["get", "artifact://018f3b5e-7c1a-7abc-9def-0123456789ab#/a"], Exit.NOT_FOUND, "there is no artifact"),
         (["get", "018f3b5e-7c1a-7abc-9def-0123456789ab"], Exit.NOT_FOUND, "there is no artifact"),
         (["get", ""], Exit.USAGE, ""),
     ],
