@@ -169,7 +169,7 @@ class Schema:
             "items": {"$ref": "#/$defs/WorkflowInput"},
             "propertyNames": {"pattern": name["pattern"]},
             "additionalProperties": {
-                "description": "Its default, or nothing, or a mapping of default and description.",
+                "description": "Its default, or nothing, or a mapping of type, default and description.",
                 "type": ["string", "number", "boolean", "null", "array", "object"],
                 "properties": about,
                 "additionalProperties": False,

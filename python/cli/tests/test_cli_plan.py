@@ -114,3 +114,10 @@ def test_a_difference_begins_with_the_versions() -> None:
     assert difference(before, after)[:2] == ["--- version 3", "+++ version 4"]
     assert difference(pb.Workflow(), after)[:2] == ["--- none", "+++ version 4"]
     assert difference(before, workflow(3, {"a": "sleep"}, {})) == []
+
+
+def test_who_gives_an_input_is_told_of_its_new_type() -> None:
+    before, after = workflow(1, {"a": "sleep"}, {"x": "1"}), workflow(2, {"a": "sleep"}, {"x": "1"})
+    after.inputs[0].type = pb.INPUT_TYPE_INTEGER
+    assert list(consequences(before, after, 0)) == ["who gives the input x must give integer from now on"]
+    assert list(consequences(after, before, 0)) == []

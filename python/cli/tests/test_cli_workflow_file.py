@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard.v1.policies_pb2 import Placement, Resources, RetryPolicy, TimeoutPolicy
-from taskyard.v1.workflows_pb2 import TriggerRule, Workflow, WorkflowInput, WorkflowStep
+from taskyard.v1.workflows_pb2 import InputType, TriggerRule, Workflow, WorkflowInput, WorkflowStep
 from taskyard_cli.problems import BadFile
 from taskyard_cli.workflows.file import located, read_workflow
 from taskyard_cli.workflows.rules import workflow_schema
@@ -29,7 +29,7 @@ name: nightly
 description: Makes the report.
 inputs:
   day:
-  count: 3
+  count: {type: integer, default: 3}
   where: {default: [a, b], description: Which places.}
   nothing: {default: null}
 steps:
@@ -76,7 +76,7 @@ def test_a_file_means_what_it_says() -> None:
         description="Makes the report.",
         inputs=[
             WorkflowInput(name="day"),
-            WorkflowInput(name="count", default_json="3"),
+            WorkflowInput(name="count", default_json="3", type=InputType.INPUT_TYPE_INTEGER),
             WorkflowInput(name="where", default_json='["a","b"]', description="Which places."),
             WorkflowInput(name="nothing", default_json="null"),
         ],

@@ -35,7 +35,8 @@ class WorkflowVersion:
 
     `inputs` are (name, default as JSON or None when a run must give it). `kept` are the steps whose outputs some
     template reads: a run in memory keeps those and no others. `variables` are the names of the tenant's variables that
-    some template reads.
+    some template reads. `input_types` are the inputs that say of which type they are, and the number of that in
+    `taskyard.v1.InputType`.
     """
 
     tenant: str
@@ -47,3 +48,4 @@ class WorkflowVersion:
     output: ValueTemplate | None = None
     kept: frozenset[int] = frozenset()
     variables: frozenset[str] = frozenset()
+    input_types: tuple[tuple[str, int], ...] = ()

@@ -115,3 +115,64 @@ def test_what_a_call_makes_of_large_defaults_is_bounded() -> None:
     read = read_runs(pb.StartRunsRequest(runs=[pb.RunSubmission(workflow="w")] * 20), lambda name, version: large, {})
     assert isinstance(read[0], NewRun)
     assert fields_of(read[-1]) == ["runs[19].inputs_json"]
+
+
+def typed_plan(**types: str) -> WorkflowVersion:
+    given = pb.Workflow(name="flow", version=4, steps=[pb.WorkflowStep(id="a", task_type="x")])
+    for name, type_ in types.items():
+        default = "null" if name == "free" else ""
+        given.inputs.add(name=name, type=pb.InputType.Value(f"INPUT_TYPE_{type_}"), default_json=default)
+    return read_workflow("default", given, {})
+
+
+def start_typed(type_: str, value: object, name: str = "n") -> NewRun | Refused:
+    flow = typed_plan(**{name: type_})
+    item = pb.RunSubmission(workflow="flow", inputs_json=json.dumps({name: value}))
+    [read] = read_runs(pb.StartRunsRequest(runs=[item]), lambda name, version: flow, {})
+    return read
+
+
+FIVE = (
+    "the text 'five' is not a whole number, and the workflow's input 'n' has the type integer; "
+    "give a whole number in JSON, for example 3 (`taskyard run -i n=3`)"
+)
+VALUE_IN_ARTIFACT = "artifact://018f3b5e-7c1a-7abc-9def-0123456789ab#/n"
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("STRING", ""), ("INTEGER", 5), ("INTEGER", -(10**30)), ("NUMBER", 5), ("NUMBER", 0.5), ("BOOLEAN", False),
+        ("ARRAY", []), ("OBJECT", {}), ("UNSPECIFIED", None), ("INTEGER", VALUE_IN_ARTIFACT),
+    ],
+)  # fmt: skip
+def test_an_input_takes_what_it_is_for(type_: str, value: object) -> None:
+    read = start_typed(type_, value)
+    assert isinstance(read, NewRun), read
+    assert json.loads(read.inputs_json) == {"n": value}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "said"),
+    [
+        ("INTEGER", "five", FIVE),
+        ("INTEGER", 2.5, "2.5"), ("INTEGER", True, "true"), ("INTEGER", None, "null"), ("NUMBER", "5", "the text '5'"),
+        ("BOOLEAN", 1, "for example true (`taskyard run -i n=true`)"), ("ARRAY", {}, "(`taskyard run -i 'n=[\"a\", "),
+        ("OBJECT", [], "is not an object"), ("STRING", 5, "for example \"5\" (`taskyard run -i 'n=\"5\"'`)"),
+        ("STRING", [1], "for example \"text\""), ("STRING", "x" * 9, None),
+        ("INTEGER", "x" * 9_000, "xxx"), ("INTEGER", VALUE_IN_ARTIFACT.partition("#")[0], "is not a whole number"),
+    ],
+)  # fmt: skip
+def test_an_input_of_another_type_says_how_it_is_written(type_: str, value: object, said: str | None) -> None:
+    read = start_typed(type_, value)
+    if said is None:
+        assert isinstance(read, NewRun)
+        return
+    assert fields_of(read) == ["runs[0].inputs_json.n"]
+    assert isinstance(read, Refused)
+    assert said in read.violations[0].description
+    assert len(read.violations[0].description) < 400
+
+
+def test_null_is_taken_where_it_is_the_default() -> None:
+    assert isinstance(start_typed("INTEGER", None, "free"), NewRun)

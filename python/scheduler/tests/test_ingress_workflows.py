@@ -241,3 +241,20 @@ def test_a_hundred_thousand_steps_are_read() -> None:
     ids = [f"step-{n}" for n in range(100_000)]
     plan = read(workflow(*(step(id, *ids[max(0, n - 1) : n]) for n, id in enumerate(ids))))
     assert len(plan.steps) == 100_000
+
+
+def test_a_default_is_of_its_input_s_type() -> None:
+    def typed(default: str, type_: int = workflows_pb2.INPUT_TYPE_INTEGER) -> workflows_pb2.Workflow:
+        given = workflow(step("a"))
+        given.inputs.append(workflows_pb2.WorkflowInput(name="n", default_json=default))
+        given.inputs[0].type = type_  # type: ignore[assignment]  # also one that is none
+        return given
+
+    assert read(typed("3")).input_types == (("n", workflows_pb2.INPUT_TYPE_INTEGER),)
+    assert read(typed("null")).inputs == (("n", "null"),)
+    assert read(typed("[1]", 0)).input_types == ()
+    assert "is not a whole number" in faults(typed('"x"'))["workflow.inputs[0].default_json"]
+    assert list(faults(typed("{"))) == ["workflow.inputs[0].default_json"]
+    assert (
+        "77 is no type of an input; choose one of STRING, INTEGER" in faults(typed("3", 77))["workflow.inputs[0].type"]
+    )

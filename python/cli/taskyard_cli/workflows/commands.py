@@ -19,7 +19,7 @@ from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_cli.workflows import pruning
 from taskyard_cli.workflows.files import WorkflowFile, read_workflows
-from taskyard_cli.workflows.plan import consequences, difference
+from taskyard_cli.workflows.plan import consequences, difference, input_type
 from taskyard_cli.workflows.pruning import PlanPrune, Prune, Source, Yes
 from taskyard_cli.workflows.rules import workflow_schema
 from taskyard_cli.workflows.shape import words_of
@@ -191,7 +191,10 @@ def _page(workflow: pb.Workflow) -> Group:
             ("set", workflow.source),
             ("description", workflow.description),
             ("stored", when(workflow.create_time)),
-            *((f"input {each.name}", each.default_json or "(required)") for each in workflow.inputs),
+            *(
+                (f"input {each.name}", " ".join(filter(None, (each.default_json or "(required)", input_type(each)))))
+                for each in workflow.inputs
+            ),
             ("output", workflow.output_json),
         ]
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 
-from taskyard.v1.workflows_pb2 import Workflow, WorkflowInput, WorkflowStep
+from taskyard.v1.workflows_pb2 import InputType, Workflow, WorkflowInput, WorkflowStep
+from taskyard_cli.workflows.shape import words_of
 from taskyard_cli.workflows.yaml_writer import workflow_yaml
 
 
@@ -55,9 +56,16 @@ def _inputs(before: dict[str, WorkflowInput], after: dict[str, WorkflowInput]) -
         required = not after[name].default_json
         if required and (name not in before or before[name].default_json):
             yield f"who starts it must give the input {name} from now on"
+        if name in before and after[name].type not in (before[name].type, InputType.INPUT_TYPE_UNSPECIFIED):
+            yield f"who gives the input {name} must give {input_type(after[name])} from now on"
     for name in before:
         if name not in after:
             yield f"who gives the input {name} is refused from now on"
+
+
+def input_type(one: WorkflowInput) -> str:
+    """Returns what an input takes, in a file's word; empty for anything."""
+    return {number: word for word, number in words_of(InputType.DESCRIPTOR).items()}.get(one.type, "")
 
 
 def _some(names: Iterable[str], most: int = 10) -> str:

@@ -17,7 +17,7 @@ GIVEN = frozenset({"Workflow.version", "Workflow.create_time", "Workflow.source"
 REQUIRED = {"Workflow": ["name", "steps"], "WorkflowStep": ["id"], "WorkflowInput": ["name"]}
 """Keys without which a mapping of a file means nothing."""
 
-INPUT_KEYS = ("default", "description")
+INPUT_KEYS = ("type", "default", "description")
 """What an input says of itself when inputs are a mapping from name."""
 
 

@@ -100,6 +100,48 @@ RUN_STATE_PENDING: RunState.ValueType  # 6
 """Waits for its time; no step has begun."""
 Global___RunState: _TypeAlias = RunState  # noqa: Y015
 
+class _InputType:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _InputTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InputType.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INPUT_TYPE_UNSPECIFIED: _InputType.ValueType  # 0
+    """The default: any JSON."""
+    INPUT_TYPE_STRING: _InputType.ValueType  # 1
+    """A text."""
+    INPUT_TYPE_INTEGER: _InputType.ValueType  # 2
+    """A whole number, written without a point or exponent."""
+    INPUT_TYPE_NUMBER: _InputType.ValueType  # 3
+    """A number."""
+    INPUT_TYPE_BOOLEAN: _InputType.ValueType  # 4
+    """`true` or `false`."""
+    INPUT_TYPE_ARRAY: _InputType.ValueType  # 5
+    """A list."""
+    INPUT_TYPE_OBJECT: _InputType.ValueType  # 6
+    """An object. null is taken by no type, unless it is the default."""
+
+class InputType(_InputType, metaclass=_InputTypeEnumTypeWrapper):
+    """What the value of a workflow's input may be. A string that stands for a value in an artifact (`artifact://<id>#…`) is let
+    through: what is there is not looked at.
+    """
+
+INPUT_TYPE_UNSPECIFIED: InputType.ValueType  # 0
+"""The default: any JSON."""
+INPUT_TYPE_STRING: InputType.ValueType  # 1
+"""A text."""
+INPUT_TYPE_INTEGER: InputType.ValueType  # 2
+"""A whole number, written without a point or exponent."""
+INPUT_TYPE_NUMBER: InputType.ValueType  # 3
+"""A number."""
+INPUT_TYPE_BOOLEAN: InputType.ValueType  # 4
+"""`true` or `false`."""
+INPUT_TYPE_ARRAY: InputType.ValueType  # 5
+"""A list."""
+INPUT_TYPE_OBJECT: InputType.ValueType  # 6
+"""An object. null is taken by no type, unless it is the default."""
+Global___InputType: _TypeAlias = InputType  # noqa: Y015
+
 @_typing.final
 class WorkflowInput(_message.Message):
     """An input that a run takes."""
@@ -109,22 +151,26 @@ class WorkflowInput(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     DEFAULT_JSON_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """1 to 128 letters, digits, `_`, `-`, `.`; templates reach it as `${inputs.name}`."""
     description: _builtins.str
     """For people. At most 10,000 characters."""
     default_json: _builtins.str
     """What it is when a run does not give it, as JSON. Empty: the run must give it."""
+    type: Global___InputType.ValueType
+    """What its value may be. A run that gives another is refused. Default: any JSON."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         description: _builtins.str = ...,
         default_json: _builtins.str = ...,
+        type: Global___InputType.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_json", b"default_json", "description", b"description", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_json", b"default_json", "description", b"description", "name", b"name", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,6 +13,7 @@ from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress import json_text
 from taskyard_scheduler.ingress.findings import Findings, member, outside
 from taskyard_scheduler.ingress.identity import read_identity
+from taskyard_scheduler.ingress.input_types import value_fault
 from taskyard_scheduler.ingress.schedule import read_tags, read_when
 from taskyard_scheduler.ingress.tasks import Budget, count_fault
 
@@ -110,6 +111,9 @@ def _read_inputs(text: str, plan: WorkflowVersion, findings: Findings) -> str:
     for name in given:
         if name not in declared:
             findings.add(member(path, name), _unknown(name, plan, declared))
+    for name, type_ in plan.input_types:
+        if name in given:
+            findings.add(member(path, name), value_fault(type_, name, given[name], declared[name]))
     missing = [name for name in declared if name not in given]
     if not missing:
         return text or "{}"

@@ -21,6 +21,7 @@ from taskyard_core.templates import (
 from taskyard_core.violations import Violation, cut
 from taskyard_core.workflow import WorkflowVersion
 from taskyard_scheduler.ingress.findings import Findings, outside
+from taskyard_scheduler.ingress.input_types import type_fault, value_fault
 from taskyard_scheduler.ingress.merging import merge_definitions
 from taskyard_scheduler.ingress.steps import StepReader, read_json, read_value
 from taskyard_scheduler.ingress.tasks import not_found
@@ -132,7 +133,10 @@ class _Reader:
         references = self._references(output)
         kept = frozenset(graph.index[each.step] for each in references if each.step is not None)
         variables = frozenset(each.variable for each in references if each.variable is not None)
-        return WorkflowVersion(tenant, workflow.name, workflow.version, graph, steps, inputs, output, kept, variables)
+        types = tuple((each.name, each.type) for each in workflow.inputs if each.type)
+        return WorkflowVersion(
+            tenant, workflow.name, workflow.version, graph, steps, inputs, output, kept, variables, types
+        )
 
     def _inputs(self, workflow: workflows_pb2.Workflow) -> tuple[tuple[str, str | None], ...]:
         findings = self.findings
@@ -147,10 +151,17 @@ class _Reader:
             if each.name in inputs:
                 findings.add(f"{path}.name", f"{cut(each.name)} is declared twice; rename or remove one of the two")
             findings.add(f"{path}.description", text_fault(each.description, DESCRIPTION_LIMIT))
+            findings.add(f"{path}.type", type_fault(each.type))
             if each.default_json:
-                read_json(each.default_json, f"{path}.default_json", findings, an_object=False)
+                self._default(each, f"{path}.default_json")
             inputs[each.name] = each.default_json or None
         return tuple(inputs.items())
+
+    def _default(self, given: workflows_pb2.WorkflowInput, path: str) -> None:
+        before = len(self.findings.violations)
+        value = read_json(given.default_json, path, self.findings, an_object=False)
+        if len(self.findings.violations) == before and value is not None:
+            self.findings.add(path, value_fault(given.type, given.name, value))
 
     def _graph(self, workflow: workflows_pb2.Workflow) -> Graph | None:
         bare = [(step.id, tuple(step.needs)) for step in workflow.steps]
