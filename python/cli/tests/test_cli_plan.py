@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grpc
 import pytest
 from cli_served import Cli, Served
+from scripted_faults import Fault
 
+from taskyard.v1 import fleet_pb2
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.exits import Exit
 from taskyard_cli.workflows.plan import consequences, difference
@@ -121,3 +124,42 @@ def test_who_gives_an_input_is_told_of_its_new_type() -> None:
     after.inputs[0].type = pb.INPUT_TYPE_INTEGER
     assert list(consequences(before, after, 0)) == ["who gives the input x must give integer from now on"]
     assert list(consequences(after, before, 0)) == []
+
+
+def test_types_that_nobody_offers_are_told_on_stderr(at: Cli, served: Served, tmp_path: Path) -> None:
+    steps = "".join(f"  - id: s{number}\n    type: shel\n" for number in range(7))
+    file = tmp_path / "w.yaml"
+    file.write_text(f"name: w\nsteps:\n{steps}  - id: z\n    type: sleep\n")
+    served.model.workers.append(fleet_pb2.Worker(worker_id="w", capabilities=["shell", "sleep"]))
+    said = (
+        "note: w: no live worker offers the type shel of steps s0, s1, s2, s3, s4, …; until one does, they wait. "
+        "Did you mean shell?\n"
+    )
+    for command in ("plan", "apply"):
+        shown = at("workflow", command, str(file))
+        assert (shown.exit_code, shown.stderr) == (0, said)
+        assert "note" not in shown.stdout
+    assert served.wire.named("ListWorkers")[0].filter == 'state in ["HEALTHY", "EXPECTED"]'
+    served.model.workers.append(fleet_pb2.Worker(worker_id="any", capabilities=["*"]))
+    assert at("workflow", "plan", str(file)).stderr == ""
+
+
+def test_who_may_not_see_workers_is_told_nothing_of_them(at: Cli, served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("name: w\nsteps:\n  - id: a\n    type: nobody-s\n")
+    served.server.script("ListWorkers", Fault(grpc.StatusCode.PERMISSION_DENIED, "not you", "ROLE"))
+    shown = at("workflow", "apply", str(file))
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "w stored" in shown.stdout
+
+
+def test_several_are_told_of_once_each_also_when_one_was_refused(at: Cli, served: Served, tmp_path: Path) -> None:
+    for name in ("x", "y", "z"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsteps:\n  - id: a\n    type: t-{name}\n")
+    served.server.script("ApplyWorkflow", None, Fault(grpc.StatusCode.INVALID_ARGUMENT, "no", "INVALID_INPUT"))
+    shown = at("workflow", "apply", str(tmp_path))
+    assert shown.exit_code == Exit.REFUSED
+    assert [line.partition(" of ")[0] for line in shown.stderr.splitlines() if line.startswith("note")] == [
+        "note: x: no live worker offers the type t-x", "note: z: no live worker offers the type t-z",
+    ]  # fmt: skip
+    assert len(served.wire.named("ListWorkers")) == 1

@@ -10,6 +10,7 @@ from cli_served import Cli, Served
 from terminals import Terminal
 from test_cli_plan import ONE, written
 
+from taskyard.v1 import fleet_pb2
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.exits import Exit
 
@@ -17,8 +18,9 @@ RUNNING = pb.RunState.RUN_STATE_RUNNING
 
 
 @pytest.fixture
-def folder(at: Cli, tmp_path: Path) -> Path:
+def folder(at: Cli, served: Served, tmp_path: Path) -> Path:
     """A folder of which two workflows were applied into the set `team`, and now has only one; another set has one."""
+    served.model.workers.append(fleet_pb2.Worker(worker_id="w", capabilities=["*"]))
     found = tmp_path / "workflows"
     for name in ("kept", "left"):
         written(found, f"{name}.yaml", ONE.format(name=name))

@@ -19,6 +19,7 @@ from taskyard_cli.show import facts, harmless, out, table, when
 from taskyard_cli.values import INT32_MAX, not_empty
 from taskyard_cli.workflows import pruning
 from taskyard_cli.workflows.files import WorkflowFile, read_workflows
+from taskyard_cli.workflows.offers import tell_unoffered
 from taskyard_cli.workflows.plan import consequences, difference, input_type
 from taskyard_cli.workflows.pruning import PlanPrune, Prune, Source, Yes
 from taskyard_cli.workflows.rules import workflow_schema
@@ -69,12 +70,18 @@ def apply(
         gone = with_client(address, token, ca, lambda client: _superfluous(client, source, read))
         pruning.agree(gone, source, yes=yes)
 
+    taken: list[pb.Workflow] = []
+
     async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
         stored = await client.apply_workflow(workflow, source=source or "")
+        taken.append(stored.workflow)
         return stored, lambda: _applied(stored)
 
     async def work(client: AsyncClient) -> None:
-        await _each_file(client, read, one, output, line=prune)
+        try:
+            await _each_file(client, read, one, output, line=prune)
+        finally:
+            await tell_unoffered(client, taken)
         await pruning.delete_all(client, gone, output)
 
     with_client(address, token, ca, work)
@@ -118,13 +125,19 @@ def plan(
         pruning.check_options(prune, source, yes=True)
     read = read_workflows(files)
 
+    taken: list[pb.Workflow] = []
+
     async def one(client: AsyncClient, workflow: pb.Workflow) -> tuple[pb.ApplyWorkflowResponse, Told]:
         planned = await client.check_workflow(workflow)
+        taken.append(planned.workflow)
         newest, in_flight = await _before(client, planned)
         return planned, lambda: _planned(newest, planned, in_flight, source or "")
 
     async def work(client: AsyncClient) -> None:
-        await _each_file(client, read, one, output, line=prune)
+        try:
+            await _each_file(client, read, one, output, line=prune)
+        finally:
+            await tell_unoffered(client, taken)
         if prune and source:
             await pruning.tell_all(client, await _superfluous(client, source, read), output)
 
