@@ -15,7 +15,8 @@ from taskyard_cli import interrupts
 from taskyard_cli.directory import LEFT_BY_DEV, data_directory
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.values import not_empty
-from taskyard_client import AsyncClient
+from taskyard_cli.wrong_port import speaks_http, told
+from taskyard_client import AsyncClient, Unavailable
 from taskyard_client.tokens import BadToken, clean_token
 
 T = TypeVar("T")
@@ -47,11 +48,13 @@ class Target:
         address: `host:port`.
         token: JWT; None for none.
         ca: File with certificates; None for plain text.
+        left_address: Where `taskyard dev` said that its scheduler is; None when it did not.
     """
 
     address: str
     token: str | None
     ca: str | None = None
+    left_address: str | None = None
 
 
 def find_target(address: str | None, token: str | None, ca: str | None, environ: Mapping[str, str]) -> Target:
@@ -71,7 +74,7 @@ def find_target(address: str | None, token: str | None, ca: str | None, environ:
         )
     own = left.get("token") if found == left.get("address") else None
     chosen = _sendable(token, "--token") or _sendable(environ.get("TASKYARD_TOKEN"), "TASKYARD_TOKEN") or own
-    return Target(found, chosen, ca or environ.get("TASKYARD_CA") or None)
+    return Target(found, chosen, ca or environ.get("TASKYARD_CA") or None, left.get("address"))
 
 
 def _sendable(token: str | None, source: str) -> str:
@@ -106,6 +109,11 @@ def with_client(
 
     async def session() -> T:
         async with AsyncClient(target.address, target.token, ca=target.ca, timeout=timeout) as client:
-            return await work(client)
+            try:
+                return await work(client)
+            except Unavailable as error:
+                if error.reason or not await speaks_http(target.address):
+                    raise
+                raise CliError(told(target.address, target.left_address), Exit.NOT_REACHABLE) from None
 
     return interrupts.run(session())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from typer.testing import CliRunner
 
 import taskyard_client as ty
 from taskyard.v1 import tasks_pb2
-from taskyard_cli import fleet_commands, services
+from taskyard_cli import connection, fleet_commands, services
 from taskyard_cli.connection import find_target
 from taskyard_cli.exits import CliError, Exit, exit_of
 from taskyard_cli.guard import tell
@@ -49,6 +52,67 @@ def test_what_the_scheduler_says(fault: Fault, code: Exit, says: str, at: Cli, s
     assert shown.stderr.startswith("error: ")
     assert shown.stderr.count("\n") == 1
     assert says in shown.stderr
+
+
+class HttpPort:
+    """Answers every connection as an HTTP/1 server does that is asked in HTTP/2, or with some other bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._answer = answer
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> HttpPort:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the accept
+        self._listener.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(self._answer)
+
+
+HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+def test_the_http_port_is_told_from_that_of_grpc(cli: Cli, tmp_path: Path) -> None:
+    with HttpPort(HTTP_ANSWER) as port:
+        shown = cli("status", "--address", port.address)
+        assert shown.exit_code == Exit.NOT_REACHABLE
+        assert f"{port.address} answers in HTTP: this is the HTTP port; gRPC is on another, 9090" in shown.stderr
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "cli.json").write_text('{"address": "127.0.0.1:9123", "token": "t"}')
+        known = cli("status", env={"TASKYARD_ADDRESS": port.address})
+        assert "this is the HTTP port; gRPC is on 127.0.0.1:9123: give that as --address" in known.stderr
+        (tmp_path / "data" / "cli.json").write_text(json.dumps({"address": port.address}))
+        assert "gRPC is on another" in cli("status").stderr
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.6\r\n", b"", b"HTT"])
+def test_what_is_no_http_port_is_not_called_one(answer: bytes, cli: Cli) -> None:
+    with HttpPort(answer) as port:
+        shown = cli("status", "--address", port.address)
+    assert shown.exit_code == Exit.NOT_REACHABLE
+    assert f"not reachable at {port.address}: is it running?" in shown.stderr
+
+
+def test_who_can_be_reached_is_not_asked_for_its_port(at: Cli, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(address: str) -> bool:
+        raise AssertionError(address)
+
+    monkeypatch.setattr(connection, "speaks_http", asked)
+    assert at("status").exit_code == Exit.OK
+    served.server.script("GetClusterStatus", *[Fault(grpc.StatusCode.UNAVAILABLE, "it follows", "NOT_LEADER")] * 4)
+    assert at("status").exit_code == Exit.NOT_REACHABLE
 
 
 def test_every_error_of_the_client_has_a_code() -> None:
