@@ -90,6 +90,8 @@ async def test_a_workflow_and_a_run_wait_while_others_of_their_type_go_on(any_si
     first = (await client.get_run(held[0].id)).steps[0].task_id
     await comes_to(site, first, QUEUED)
     assert await why(client, first) == ["PAUSED"]
+    [queue] = [each async for each in client.queues() if each.held]
+    assert [(each.scope, each.name) for each in queue.held_by] == [(WORKFLOW, "held")]
     await client.pause_run(held[1].id, "this one longer")
     with pytest.raises(NotFound):
         await client.pause_run(free.id)

@@ -95,7 +95,10 @@ def queues(
     token: Token = None,
     ca: Ca = None,
 ) -> None:
-    """List the queues in which something waits for a worker. HELD counts what its workflow or run holds back."""
+    """List the queues in which something waits for a worker.
+
+    HELD counts what is held back with its workflow or run; PAUSED names what holds the queue back, or these.
+    """
 
     async def work(client: AsyncClient) -> pb.ListQueuesResponse:
         found = [each async for each in client.queues(filter=filter_ or "", limit=limit)]
@@ -122,9 +125,8 @@ def queues(
 
 
 def _paused(each: pb.Queue) -> str:
-    if not each.HasField("pause"):
-        return ""
-    return pause_word(each.pause) + (f": {each.pause.reason}" if each.pause.reason else "")
+    pauses = [*([each.pause] if each.HasField("pause") else []), *each.held_by]
+    return "; ".join(pause_word(pause) + (f": {pause.reason}" if pause.reason else "") for pause in pauses)
 
 
 def status(

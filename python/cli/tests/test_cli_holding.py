@@ -283,6 +283,10 @@ def test_queues_say_what_holds_them(at: Cli, served: Served) -> None:
     assert row.split("  ")[0] == "x-1"
     assert "the whole tenant: stocktaking" in row
     assert "w-1" in row
+    by = [Pause(scope=PauseScope.PAUSE_SCOPE_WORKFLOW, name="nightly", reason="month end"),
+          Pause(scope=PauseScope.PAUSE_SCOPE_RUN, name="r-1")]  # fmt: skip
+    served.model.queues[0].held_by.extend(by)
+    assert "the whole tenant: stocktaking; workflow nightly: month end; run r-1 " in at("queues").stdout
 
 
 def test_a_paused_run_says_so(at: Cli, served: Served) -> None:

@@ -157,3 +157,23 @@ def test_outcomes_of_starts() -> None:
     first, second = start_outcomes(request, [Accepted("run", repeated=True), Refused("ATOMIC", "other")]).outcomes
     assert first == workflows_pb2.StartOutcome(request_id="a", run_id="run", repeated_request=True)
     assert second.refusal.reason == "ATOMIC"
+
+
+def test_a_queue_names_the_pauses_of_what_is_held_in_it() -> None:
+    queue, pauses = ReadyQueue("default", "shell", "shell", Policy()), Pauses()
+    for n in range(30):
+        run = {"workflow": "nightly" if n % 2 else "other", "run_id": f"r{n:02}"}
+        queue.push(instance_from_row(store_rows.instance(id=f"i{n:02}", queue="shell", order_key=NOW + n, **run)))
+        queue.hold()
+        if not n % 2:
+            pauses.add(Pause("default", PauseScope.RUN, f"r{n:02}", "", "ann", NOW))
+    pauses.add(Pause("default", PauseScope.WORKFLOW, "nightly", "month end", "ann", NOW))
+    pauses.add(Pause("default", PauseScope.WORKFLOW, "elsewhere", "", "ann", NOW))
+    pauses.add(Pause("t", PauseScope.WORKFLOW, "nightly", "another tenant's", "ann", NOW))
+    message = queue_message(queue, pauses)
+    assert (message.held, message.HasField("pause")) == (30, False)
+    assert [(each.scope, each.name) for each in message.held_by] == [
+        (pauses_pb2.PAUSE_SCOPE_WORKFLOW, "nightly"),
+        *((pauses_pb2.PAUSE_SCOPE_RUN, f"r{n:02}") for n in range(0, 18, 2)),
+    ]
+    assert message.held_by[0].reason == "month end"

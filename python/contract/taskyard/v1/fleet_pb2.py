@@ -29,7 +29,7 @@ from taskyard.v1 import policies_pb2 as taskyard_dot_v1_dot_policies__pb2
 from taskyard.v1 import tasks_pb2 as taskyard_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/fleet.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/pauses.proto\x1a\x1ataskyard/v1/policies.proto\x1a\x17taskyard/v1/tasks.proto\"\xf7\x03\n\x06Worker\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x04 \x03(\t\x12\x17\n\x0fmax_concurrency\x18\x05 \x01(\x05\x12/\n\x06labels\x18\x06 \x03(\x0b\x32\x1f.taskyard.v1.Worker.LabelsEntry\x12\'\n\x05state\x18\x07 \x01(\x0e\x32\x18.taskyard.v1.WorkerState\x12\x14\n\x0c\x61\x63tive_tasks\x18\x08 \x01(\x05\x12\x15\n\rsession_epoch\x18\t \x01(\x03\x12\x32\n\x0elast_seen_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tcpu_usage\x18\x0b \x01(\x01\x12\x11\n\tmemory_mb\x18\x0c \x01(\x03\x12)\n\tresources\x18\r \x01(\x0b\x32\x16.taskyard.v1.Resources\x12\x10\n\x08\x62uild_id\x18\x0e \x01(\t\x12\x10\n\x08protocol\x18\x0f \x01(\t\x12\x30\n\x10resources_in_use\x18\x10 \x01(\x0b\x32\x16.taskyard.v1.Resources\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x12ListWorkersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\"T\n\x13ListWorkersResponse\x12$\n\x07workers\x18\x01 \x03(\x0b\x32\x13.taskyard.v1.Worker\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x10GetWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\"8\n\x11GetWorkerResponse\x12#\n\x06worker\x18\x01 \x01(\x0b\x32\x13.taskyard.v1.Worker\"\xbc\x02\n\x05Queue\x12\x11\n\ttask_type\x18\x01 \x01(\t\x12\x10\n\x08selector\x18\x02 \x01(\t\x12)\n\tresources\x18\x03 \x01(\x0b\x32\x16.taskyard.v1.Resources\x12\x0f\n\x07waiting\x18\x04 \x01(\x03\x12-\n\thead_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdeadlines\x18\x06 \x01(\x08\x12\x0c\n\x04name\x18\x07 \x01(\t\x12!\n\x05pause\x18\x08 \x01(\x0b\x32\x12.taskyard.v1.Pause\x12\x11\n\tworker_id\x18\t \x01(\t\x12\x0c\n\x04held\x18\n \x01(\x03\x12\x14\n\x0chead_task_id\x18\x0b \x01(\t\x12(\n\x07reasons\x18\x0c \x03(\x0b\x32\x17.taskyard.v1.WaitReason\"m\n\x11ListQueuesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\"Q\n\x12ListQueuesResponse\x12\"\n\x06queues\x18\x01 \x03(\x0b\x32\x12.taskyard.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x19\n\x17GetClusterStatusRequest\"\xab\x04\n\x18GetClusterStatusResponse\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x12\n\ntasks_live\x18\x05 \x01(\x03\x12\x14\n\x0ctasks_queued\x18\x06 \x01(\x03\x12\x17\n\x0ftasks_in_flight\x18\x07 \x01(\x03\x12J\n\x0btasks_ended\x18\x08 \x03(\x0b\x32\x35.taskyard.v1.GetClusterStatusResponse.TasksEndedEntry\x12\x11\n\truns_live\x18\t \x01(\x03\x12H\n\nruns_ended\x18\n \x03(\x0b\x32\x34.taskyard.v1.GetClusterStatusResponse.RunsEndedEntry\x12\x17\n\x0fworkers_healthy\x18\x0b \x01(\x05\x12\x15\n\rworkers_known\x18\x0c \x01(\x05\x12\x10\n\x08\x64\x61tabase\x18\r \x01(\t\x12\x35\n\x11leader_since_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a\x31\n\x0fTasksEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eRunsEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\";\n\x12\x44rainWorkerRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\"+\n\x13\x44rainWorkerResponse\x12\x14\n\x0c\x61\x63tive_tasks\x18\x01 \x01(\x05\"<\n\x13\x46orgetWorkerRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\"*\n\x14\x46orgetWorkerResponse\x12\x12\n\nlost_tasks\x18\x01 \x01(\x05\"l\n\x10PauseWorkRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x05scope\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\"6\n\x11PauseWorkResponse\x12!\n\x05pause\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.Pause\"]\n\x11ResumeWorkRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x05scope\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x03 \x01(\t\"7\n\x12ResumeWorkResponse\x12!\n\x05pause\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.Pause\"\\\n\x11ListPausesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\"Q\n\x12ListPausesResponse\x12\"\n\x06pauses\x18\x01 \x03(\x0b\x32\x12.taskyard.v1.Pause\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x97\x01\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14WORKER_STATE_HEALTHY\x10\x01\x12\x1a\n\x16WORKER_STATE_UNHEALTHY\x10\x02\x12\x19\n\x15WORKER_STATE_DRAINING\x10\x03\x12\x19\n\x15WORKER_STATE_EXPECTED\x10\x04\x32\x8f\x08\n\x0c\x46leetService\x12i\n\x0bListWorkers\x12\x1f.taskyard.v1.ListWorkersRequest\x1a .taskyard.v1.ListWorkersResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/workers\x12o\n\tGetWorker\x12\x1d.taskyard.v1.GetWorkerRequest\x1a\x1e.taskyard.v1.GetWorkerResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/workers/{worker_id}\x12~\n\x0b\x44rainWorker\x12\x1f.taskyard.v1.DrainWorkerRequest\x1a .taskyard.v1.DrainWorkerResponse\",\x82\xd3\xe4\x93\x02&\"!/api/v1/workers/{worker_id}:drain:\x01*\x12\x82\x01\n\x0c\x46orgetWorker\x12 .taskyard.v1.ForgetWorkerRequest\x1a!.taskyard.v1.ForgetWorkerResponse\"-\x82\xd3\xe4\x93\x02\'\"\"/api/v1/workers/{worker_id}:forget:\x01*\x12\x65\n\nListQueues\x12\x1e.taskyard.v1.ListQueuesRequest\x1a\x1f.taskyard.v1.ListQueuesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/queues\x12\x65\n\tPauseWork\x12\x1d.taskyard.v1.PauseWorkRequest\x1a\x1e.taskyard.v1.PauseWorkResponse\"\x19\x82\xd3\xe4\x93\x02\x13\"\x0e/api/v1/pauses:\x01*\x12o\n\nResumeWork\x12\x1e.taskyard.v1.ResumeWorkRequest\x1a\x1f.taskyard.v1.ResumeWorkResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/api/v1/pauses:resume:\x01*\x12\x65\n\nListPauses\x12\x1e.taskyard.v1.ListPausesRequest\x1a\x1f.taskyard.v1.ListPausesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/pauses\x12x\n\x10GetClusterStatus\x12$.taskyard.v1.GetClusterStatusRequest\x1a%.taskyard.v1.GetClusterStatusResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/clusterb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/fleet.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/pauses.proto\x1a\x1ataskyard/v1/policies.proto\x1a\x17taskyard/v1/tasks.proto\"\xf7\x03\n\x06Worker\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x04 \x03(\t\x12\x17\n\x0fmax_concurrency\x18\x05 \x01(\x05\x12/\n\x06labels\x18\x06 \x03(\x0b\x32\x1f.taskyard.v1.Worker.LabelsEntry\x12\'\n\x05state\x18\x07 \x01(\x0e\x32\x18.taskyard.v1.WorkerState\x12\x14\n\x0c\x61\x63tive_tasks\x18\x08 \x01(\x05\x12\x15\n\rsession_epoch\x18\t \x01(\x03\x12\x32\n\x0elast_seen_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tcpu_usage\x18\x0b \x01(\x01\x12\x11\n\tmemory_mb\x18\x0c \x01(\x03\x12)\n\tresources\x18\r \x01(\x0b\x32\x16.taskyard.v1.Resources\x12\x10\n\x08\x62uild_id\x18\x0e \x01(\t\x12\x10\n\x08protocol\x18\x0f \x01(\t\x12\x30\n\x10resources_in_use\x18\x10 \x01(\x0b\x32\x16.taskyard.v1.Resources\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x12ListWorkersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\"T\n\x13ListWorkersResponse\x12$\n\x07workers\x18\x01 \x03(\x0b\x32\x13.taskyard.v1.Worker\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x10GetWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\"8\n\x11GetWorkerResponse\x12#\n\x06worker\x18\x01 \x01(\x0b\x32\x13.taskyard.v1.Worker\"\xe1\x02\n\x05Queue\x12\x11\n\ttask_type\x18\x01 \x01(\t\x12\x10\n\x08selector\x18\x02 \x01(\t\x12)\n\tresources\x18\x03 \x01(\x0b\x32\x16.taskyard.v1.Resources\x12\x0f\n\x07waiting\x18\x04 \x01(\x03\x12-\n\thead_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdeadlines\x18\x06 \x01(\x08\x12\x0c\n\x04name\x18\x07 \x01(\t\x12!\n\x05pause\x18\x08 \x01(\x0b\x32\x12.taskyard.v1.Pause\x12\x11\n\tworker_id\x18\t \x01(\t\x12\x0c\n\x04held\x18\n \x01(\x03\x12\x14\n\x0chead_task_id\x18\x0b \x01(\t\x12(\n\x07reasons\x18\x0c \x03(\x0b\x32\x17.taskyard.v1.WaitReason\x12#\n\x07held_by\x18\r \x03(\x0b\x32\x12.taskyard.v1.Pause\"m\n\x11ListQueuesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\"Q\n\x12ListQueuesResponse\x12\"\n\x06queues\x18\x01 \x03(\x0b\x32\x12.taskyard.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x19\n\x17GetClusterStatusRequest\"\xab\x04\n\x18GetClusterStatusResponse\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x12\n\ntasks_live\x18\x05 \x01(\x03\x12\x14\n\x0ctasks_queued\x18\x06 \x01(\x03\x12\x17\n\x0ftasks_in_flight\x18\x07 \x01(\x03\x12J\n\x0btasks_ended\x18\x08 \x03(\x0b\x32\x35.taskyard.v1.GetClusterStatusResponse.TasksEndedEntry\x12\x11\n\truns_live\x18\t \x01(\x03\x12H\n\nruns_ended\x18\n \x03(\x0b\x32\x34.taskyard.v1.GetClusterStatusResponse.RunsEndedEntry\x12\x17\n\x0fworkers_healthy\x18\x0b \x01(\x05\x12\x15\n\rworkers_known\x18\x0c \x01(\x05\x12\x10\n\x08\x64\x61tabase\x18\r \x01(\t\x12\x35\n\x11leader_since_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a\x31\n\x0fTasksEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eRunsEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\";\n\x12\x44rainWorkerRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\"+\n\x13\x44rainWorkerResponse\x12\x14\n\x0c\x61\x63tive_tasks\x18\x01 \x01(\x05\"<\n\x13\x46orgetWorkerRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\"*\n\x14\x46orgetWorkerResponse\x12\x12\n\nlost_tasks\x18\x01 \x01(\x05\"l\n\x10PauseWorkRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x05scope\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\"6\n\x11PauseWorkResponse\x12!\n\x05pause\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.Pause\"]\n\x11ResumeWorkRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x05scope\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x03 \x01(\t\"7\n\x12ResumeWorkResponse\x12!\n\x05pause\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.Pause\"\\\n\x11ListPausesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x10\n\x08order_by\x18\x04 \x01(\t\"Q\n\x12ListPausesResponse\x12\"\n\x06pauses\x18\x01 \x03(\x0b\x32\x12.taskyard.v1.Pause\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x97\x01\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14WORKER_STATE_HEALTHY\x10\x01\x12\x1a\n\x16WORKER_STATE_UNHEALTHY\x10\x02\x12\x19\n\x15WORKER_STATE_DRAINING\x10\x03\x12\x19\n\x15WORKER_STATE_EXPECTED\x10\x04\x32\x8f\x08\n\x0c\x46leetService\x12i\n\x0bListWorkers\x12\x1f.taskyard.v1.ListWorkersRequest\x1a .taskyard.v1.ListWorkersResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/workers\x12o\n\tGetWorker\x12\x1d.taskyard.v1.GetWorkerRequest\x1a\x1e.taskyard.v1.GetWorkerResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/workers/{worker_id}\x12~\n\x0b\x44rainWorker\x12\x1f.taskyard.v1.DrainWorkerRequest\x1a .taskyard.v1.DrainWorkerResponse\",\x82\xd3\xe4\x93\x02&\"!/api/v1/workers/{worker_id}:drain:\x01*\x12\x82\x01\n\x0c\x46orgetWorker\x12 .taskyard.v1.ForgetWorkerRequest\x1a!.taskyard.v1.ForgetWorkerResponse\"-\x82\xd3\xe4\x93\x02\'\"\"/api/v1/workers/{worker_id}:forget:\x01*\x12\x65\n\nListQueues\x12\x1e.taskyard.v1.ListQueuesRequest\x1a\x1f.taskyard.v1.ListQueuesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/queues\x12\x65\n\tPauseWork\x12\x1d.taskyard.v1.PauseWorkRequest\x1a\x1e.taskyard.v1.PauseWorkResponse\"\x19\x82\xd3\xe4\x93\x02\x13\"\x0e/api/v1/pauses:\x01*\x12o\n\nResumeWork\x12\x1e.taskyard.v1.ResumeWorkRequest\x1a\x1f.taskyard.v1.ResumeWorkResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/api/v1/pauses:resume:\x01*\x12\x65\n\nListPauses\x12\x1e.taskyard.v1.ListPausesRequest\x1a\x1f.taskyard.v1.ListPausesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/pauses\x12x\n\x10GetClusterStatus\x12$.taskyard.v1.GetClusterStatusRequest\x1a%.taskyard.v1.GetClusterStatusResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/clusterb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,8 +60,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLEETSERVICE'].methods_by_name['ListPauses']._serialized_options = b'\202\323\344\223\002\020\022\016/api/v1/pauses'
   _globals['_FLEETSERVICE'].methods_by_name['GetClusterStatus']._loaded_options = None
   _globals['_FLEETSERVICE'].methods_by_name['GetClusterStatus']._serialized_options = b'\202\323\344\223\002\021\022\017/api/v1/cluster'
-  _globals['_WORKERSTATE']._serialized_start=2772
-  _globals['_WORKERSTATE']._serialized_end=2923
+  _globals['_WORKERSTATE']._serialized_start=2809
+  _globals['_WORKERSTATE']._serialized_end=2960
   _globals['_WORKER']._serialized_start=183
   _globals['_WORKER']._serialized_end=686
   _globals['_WORKER_LABELSENTRY']._serialized_start=641
@@ -75,39 +75,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETWORKERRESPONSE']._serialized_start=908
   _globals['_GETWORKERRESPONSE']._serialized_end=964
   _globals['_QUEUE']._serialized_start=967
-  _globals['_QUEUE']._serialized_end=1283
-  _globals['_LISTQUEUESREQUEST']._serialized_start=1285
-  _globals['_LISTQUEUESREQUEST']._serialized_end=1394
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=1396
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=1477
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=1479
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=1504
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=1507
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=2062
-  _globals['_GETCLUSTERSTATUSRESPONSE_TASKSENDEDENTRY']._serialized_start=1963
-  _globals['_GETCLUSTERSTATUSRESPONSE_TASKSENDEDENTRY']._serialized_end=2012
-  _globals['_GETCLUSTERSTATUSRESPONSE_RUNSENDEDENTRY']._serialized_start=2014
-  _globals['_GETCLUSTERSTATUSRESPONSE_RUNSENDEDENTRY']._serialized_end=2062
-  _globals['_DRAINWORKERREQUEST']._serialized_start=2064
-  _globals['_DRAINWORKERREQUEST']._serialized_end=2123
-  _globals['_DRAINWORKERRESPONSE']._serialized_start=2125
-  _globals['_DRAINWORKERRESPONSE']._serialized_end=2168
-  _globals['_FORGETWORKERREQUEST']._serialized_start=2170
-  _globals['_FORGETWORKERREQUEST']._serialized_end=2230
-  _globals['_FORGETWORKERRESPONSE']._serialized_start=2232
-  _globals['_FORGETWORKERRESPONSE']._serialized_end=2274
-  _globals['_PAUSEWORKREQUEST']._serialized_start=2276
-  _globals['_PAUSEWORKREQUEST']._serialized_end=2384
-  _globals['_PAUSEWORKRESPONSE']._serialized_start=2386
-  _globals['_PAUSEWORKRESPONSE']._serialized_end=2440
-  _globals['_RESUMEWORKREQUEST']._serialized_start=2442
-  _globals['_RESUMEWORKREQUEST']._serialized_end=2535
-  _globals['_RESUMEWORKRESPONSE']._serialized_start=2537
-  _globals['_RESUMEWORKRESPONSE']._serialized_end=2592
-  _globals['_LISTPAUSESREQUEST']._serialized_start=2594
-  _globals['_LISTPAUSESREQUEST']._serialized_end=2686
-  _globals['_LISTPAUSESRESPONSE']._serialized_start=2688
-  _globals['_LISTPAUSESRESPONSE']._serialized_end=2769
-  _globals['_FLEETSERVICE']._serialized_start=2926
-  _globals['_FLEETSERVICE']._serialized_end=3965
+  _globals['_QUEUE']._serialized_end=1320
+  _globals['_LISTQUEUESREQUEST']._serialized_start=1322
+  _globals['_LISTQUEUESREQUEST']._serialized_end=1431
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=1433
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=1514
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=1516
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=1541
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=1544
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=2099
+  _globals['_GETCLUSTERSTATUSRESPONSE_TASKSENDEDENTRY']._serialized_start=2000
+  _globals['_GETCLUSTERSTATUSRESPONSE_TASKSENDEDENTRY']._serialized_end=2049
+  _globals['_GETCLUSTERSTATUSRESPONSE_RUNSENDEDENTRY']._serialized_start=2051
+  _globals['_GETCLUSTERSTATUSRESPONSE_RUNSENDEDENTRY']._serialized_end=2099
+  _globals['_DRAINWORKERREQUEST']._serialized_start=2101
+  _globals['_DRAINWORKERREQUEST']._serialized_end=2160
+  _globals['_DRAINWORKERRESPONSE']._serialized_start=2162
+  _globals['_DRAINWORKERRESPONSE']._serialized_end=2205
+  _globals['_FORGETWORKERREQUEST']._serialized_start=2207
+  _globals['_FORGETWORKERREQUEST']._serialized_end=2267
+  _globals['_FORGETWORKERRESPONSE']._serialized_start=2269
+  _globals['_FORGETWORKERRESPONSE']._serialized_end=2311
+  _globals['_PAUSEWORKREQUEST']._serialized_start=2313
+  _globals['_PAUSEWORKREQUEST']._serialized_end=2421
+  _globals['_PAUSEWORKRESPONSE']._serialized_start=2423
+  _globals['_PAUSEWORKRESPONSE']._serialized_end=2477
+  _globals['_RESUMEWORKREQUEST']._serialized_start=2479
+  _globals['_RESUMEWORKREQUEST']._serialized_end=2572
+  _globals['_RESUMEWORKRESPONSE']._serialized_start=2574
+  _globals['_RESUMEWORKRESPONSE']._serialized_end=2629
+  _globals['_LISTPAUSESREQUEST']._serialized_start=2631
+  _globals['_LISTPAUSESREQUEST']._serialized_end=2723
+  _globals['_LISTPAUSESRESPONSE']._serialized_start=2725
+  _globals['_LISTPAUSESRESPONSE']._serialized_end=2806
+  _globals['_FLEETSERVICE']._serialized_start=2963
+  _globals['_FLEETSERVICE']._serialized_end=4002
 # @@protoc_insertion_point(module_scope)

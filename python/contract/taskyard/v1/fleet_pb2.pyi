@@ -293,6 +293,7 @@ class Queue(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     HEAD_TASK_ID_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    HELD_BY_FIELD_NUMBER: _builtins.int
     task_type: _builtins.str
     """The task type."""
     selector: _builtins.str
@@ -325,6 +326,12 @@ class Queue(_message.Message):
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_tasks_pb2.WaitReason]:
         """Why that one waits, the most important reason first: what ExplainTask says of it. Only when the call says `explain`."""
 
+    @_builtins.property
+    def held_by(self) -> _containers.RepeatedCompositeFieldContainer[_pauses_pb2.Pause]:
+        """What holds those back that `held` counts: pauses of workflows and runs, by scope and name. At most 10, and only of tasks
+        that the scheduler has in memory: ListPauses has all.
+        """
+
     def __init__(
         self,
         *,
@@ -340,10 +347,11 @@ class Queue(_message.Message):
         held: _builtins.int = ...,
         head_task_id: _builtins.str = ...,
         reasons: _abc.Iterable[_tasks_pb2.WaitReason] | None = ...,
+        held_by: _abc.Iterable[_pauses_pb2.Pause] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head_time", b"head_time", "pause", b"pause", "resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_task_id", b"head_task_id", "head_time", b"head_time", "held", b"held", "name", b"name", "pause", b"pause", "reasons", b"reasons", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadlines", b"deadlines", "head_task_id", b"head_task_id", "head_time", b"head_time", "held", b"held", "held_by", b"held_by", "name", b"name", "pause", b"pause", "reasons", b"reasons", "resources", b"resources", "selector", b"selector", "task_type", b"task_type", "waiting", b"waiting", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 from taskyard.v1 import fleet_pb2 as pb
-from taskyard_core.pauses import Pauses
+from taskyard_core.pauses import Pause, Pauses
 from taskyard_core.ready import ReadyQueue
 from taskyard_scheduler.egress.pauses import pause_message
 from taskyard_scheduler.egress.values import put_resources, put_time
+
+HELD_BY_LIMIT: Final = 10
+HELD_LOOKED_AT: Final = 1_000
+"""Of more tasks that are held back, those of the first are looked at: a screen asks every second."""
 
 
 def queue_message(queue: ReadyQueue, pauses: Pauses) -> pb.Queue:
@@ -17,6 +24,7 @@ def queue_message(queue: ReadyQueue, pauses: Pauses) -> pb.Queue:
     pause = pauses.of_queue(queue)
     if pause is not None:
         message.pause.CopyFrom(pause_message(pause))
+    message.held_by.extend(pause_message(each) for each in pauses_of_held(queue, pauses))
     put_resources(message.resources, policy)
     head = queue.peek()
     if head is not None:
@@ -24,6 +32,13 @@ def queue_message(queue: ReadyQueue, pauses: Pauses) -> pb.Queue:
         if head.queued_at is not None:
             put_time(message.head_time, head.queued_at)
     return message
+
+
+def pauses_of_held(queue: ReadyQueue, pauses: Pauses) -> list[Pause]:
+    """Returns what holds back the tasks that a queue has put aside, by scope and name, as far as it is shown."""
+    runs = {(held.workflow, held.run_id) for held in islice(queue.held.values(), HELD_LOOKED_AT)}
+    found = {each for workflow, run in runs for each in pauses.all_of_run(queue.tenant, workflow, run)}
+    return sorted(found, key=lambda each: each.key)[:HELD_BY_LIMIT]
 
 
 def queue_values(queue: ReadyQueue) -> dict[str, str | int | None]:
