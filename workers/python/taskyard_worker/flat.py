@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from taskyard_worker.errors import InvalidInput
 
@@ -18,6 +19,7 @@ SHOWN = 200
 MAX_DIGITS = 1000
 _WHOLE = re.compile(rf"[+-]?[0-9]{{1,{MAX_DIGITS}}}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_UNION = re.compile(r"(Optional|Union)\[([^\[\]]*)\]")
 _TRUTH = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
 Reader = Callable[[str, str, str], Any]
@@ -29,9 +31,34 @@ def reader_of(annotation: object) -> Reader | None:
 
     None: text stays text.
     """
-    plain = annotation in (int, float, bool)
-    name = getattr(annotation, "__name__", "") if plain else str(annotation)
-    return _READERS.get(name.removesuffix(" | None"))
+    return _READERS.get(plain_name(annotation)[0])
+
+
+def plain_name(annotation: object) -> tuple[str, bool]:
+    """Return the name of a plain type that an annotation is or has as text, and whether None is taken beside it.
+
+    Taken alike: `int | None`, `None | int`, `Optional[int]`, `Union[int, None]`, themselves and as text. Of what is no
+    plain type or is several, the name is none of theirs.
+    """
+    if isinstance(annotation, str):
+        return _name_in(annotation)
+    if isinstance(annotation, type):
+        return annotation.__name__ if annotation in (int, float, bool, str) else "", False
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    return _one_of([plain_name(choice)[0] if choice is not type(None) else "None" for choice in choices])
+
+
+def _name_in(text: str) -> tuple[str, bool]:
+    text = text.replace(" ", "").removeprefix("typing.")
+    if found := _UNION.fullmatch(text):
+        return _one_of([*found[2].split(","), *(["None"] if found[1] == "Optional" else [])])
+    return _one_of(text.split("|"))
+
+
+def _one_of(choices: Sequence[str]) -> tuple[str, bool]:
+    """Return the one choice beside None, and whether that is there."""
+    names = [choice for choice in choices if choice != "None"]
+    return (names[0], len(names) < len(choices)) if len(names) == 1 else ("", False)
 
 
 def whole_number(name: str, text: str, step: str = "") -> int:

@@ -1,4 +1,4 @@
-"""Checks values of typed input against a handler's annotations `int`, `float`, `bool`, `str`, and these beside None.
+"""Checks values of typed input against a handler's annotations `int`, `float`, `bool`, `str`, and these or None.
 
 What else is annotated is the handler's business. Not for flat parameters, which are text (`flat`).
 """
@@ -6,13 +6,17 @@ What else is annotated is the handler's business. Not for flat parameters, which
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from inspect import Parameter
 
 from taskyard_worker.errors import InvalidInput
+from taskyard_worker.flat import plain_name
 
 SHOWN = 200
 """Most characters of a value that are shown."""
+EXAMPLE = 40
+"""Most characters of a value that is shown as it should be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,30 @@ class Rule:
     def refusal(self, name: str, value: object, step: str) -> InvalidInput:
         """Return the error for a value that it does not take; `step`: the step's id, or the empty string."""
         shown = json.dumps(value, ensure_ascii=False)[:SHOWN]
-        typed = f"{{{json.dumps(name, ensure_ascii=False)}: {self.example}}}"
-        way = f"for example --input '{typed}'"
+        typed = f"{{{json.dumps(name, ensure_ascii=False)}: {self._example(value)}}}"
+        way = f"for example --input {shlex.quote(typed)}"
         if step:
             way = f"in the run's input, or in the workflow file, for example `input: {typed}` of step {step!r}"
+        wanted = self.wanted if value is not None else f"{self.wanted}, or leave {name!r} out if it has a default"
         return InvalidInput(
-            f"input.{name} is {shown}, but the handler's parameter {name!r} is {self.wanted}; give {self.wanted}, {way}"
+            f"input.{name} is {shown}, but the handler's parameter {name!r} is {self.wanted}; give {wanted}, {way}; "
+            f"or have the handler take it: `{name}: {self.annotation(value)}`"
         )
+
+    def _example(self, value: object) -> str:
+        """Return how a value is written that it takes: of a number for a text, that number as a text."""
+        if str in self.types and isinstance(value, int | float):
+            text = json.dumps(json.dumps(value))
+            return text if len(text) <= EXAMPLE else self.example
+        return self.example
+
+    def annotation(self, value: object) -> str:
+        """Return the annotation that would take the value as well, or everything."""
+        own = [kind.__name__ for kind in self.types if kind is not type(None)][:1]
+        given = {type(None): "None", int: "int", float: "float", bool: "bool", str: "str"}.get(type(value))
+        if given is None:
+            return "Any"
+        return " | ".join([*own, given, *(["None"] if type(None) in self.types else [])])
 
 
 _RULES = {
@@ -50,11 +71,10 @@ _RULES = {
 def rule_of(parameter: Parameter) -> Rule | None:
     """Return what a parameter takes by its annotation, itself or as text; None: anything.
 
-    None is taken beside `| None`, and where it is the default.
+    None is taken where the annotation has it (`int | None`, `Optional[int]`), and where it is the default.
     """
-    annotation = parameter.annotation
-    name = annotation.__name__ if annotation in (int, float, bool, str) else str(annotation)
-    rule = _RULES.get(name.removesuffix(" | None"))
-    if rule is None or not (name.endswith(" | None") or parameter.default is None):
+    name, optional = plain_name(parameter.annotation)
+    rule = _RULES.get(name)
+    if rule is None or not (optional or parameter.default is None):
         return rule
     return Rule((*rule.types, type(None)), f"{rule.wanted} or null", rule.example)

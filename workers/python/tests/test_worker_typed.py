@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from inspect import Parameter
+from typing import Any, Optional, Union
 
 import pytest
 from worker_fakes import assignment, status, working
 
 from taskyard_worker import TaskRegistry
+from taskyard_worker.flat import reader_of
+from taskyard_worker.typed import rule_of
 
 
 def offer(registry: TaskRegistry) -> None:
@@ -104,3 +107,60 @@ async def test_a_missing_key_is_told_with_the_unknown_one(
         assert result.error_kind == "INVALID_INPUT"
         assert said in result.error_message
         assert len(result.error_message) < 500
+
+
+SPELLINGS = (
+    "int | None", "None | int", "Optional[int]", "typing.Optional[int]", "Union[int, None]", "typing.Union[None,int]",
+    int | None, Optional[int], Union[int, None], Union[None, int],  # noqa: UP007, UP045 - what is tested
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("annotation", SPELLINGS, ids=str)
+def test_every_spelling_of_a_choice_with_none_is_checked(annotation: object) -> None:
+    parameter = Parameter("most", Parameter.KEYWORD_ONLY, annotation=annotation)
+    rule = rule_of(parameter)
+    assert rule is not None
+    assert [rule.allows(value) for value in (3, None, "3", 3.5, True)] == [True, True, False, False, False]
+    assert str(rule.refusal("most", "3", "")).startswith(
+        "input.most is \"3\", but the handler's parameter 'most' is a whole number or null; give a whole number or null"
+    )
+    read = reader_of(annotation)
+    assert read is not None
+    assert read("most", "3", "") == 3
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    ["int | str", "Union[int, str]", "Optional[int | str]", "Optional[list[int]]", "list[int]", "None", "Optional", "",
+     int | str, Union[int, str], Optional[list[int]], list[int], type(None), Any, Parameter.empty],  # noqa: UP007, UP045
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_plain_type_is_the_handlers_business(annotation: object) -> None:
+    assert rule_of(Parameter("x", Parameter.KEYWORD_ONLY, annotation=annotation)) is None
+    assert reader_of(annotation) is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "said"),
+    [
+        ("str", 5, """give a text, for example --input '{"name": "5"}'; """),
+        ("str", 5, "or have the handler take it: `name: str | int`"),
+        ("str", 2.5, """for example --input '{"name": "2.5"}'; or have the handler take it: `name: str | float`"""),
+        ("str", None, "give a text, or leave 'name' out if it has a default, for example --input "),
+        ("str", None, "or have the handler take it: `name: str | None`"),
+        ("str", {"a": 1}, "or have the handler take it: `name: Any`"),
+        ("str", 10**90, """for example --input '{"name": "text"}'"""),
+        ("int | None", "x", "or have the handler take it: `name: int | str | None`"),
+        ("int", 2.5, "or have the handler take it: `name: int | float`"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_how_to_write_the_value_and_how_to_take_it(annotation: str, value: object, said: str) -> None:
+    rule = rule_of(Parameter("name", Parameter.KEYWORD_ONLY, annotation=annotation))
+    assert rule is not None
+    assert said in str(rule.refusal("name", value, ""))
+
+
+def test_a_step_is_told_of_its_file() -> None:
+    rule = rule_of(Parameter("name", Parameter.KEYWORD_ONLY, annotation="str"))
+    assert rule is not None
+    assert """for example `input: {"name": "5"}` of step 'a'""" in str(rule.refusal("name", 5, "a"))
