@@ -35,6 +35,7 @@ from taskyard_scheduler.logs.port import LogStoreError
 from taskyard_scheduler.logs.tenure import Tenure
 from taskyard_scheduler.scheduler import Scheduler
 from taskyard_scheduler.services.artifact_bytes import bytes_routes
+from taskyard_scheduler.services.artifact_paths import artifact_paths
 from taskyard_scheduler.services.artifacts import ArtifactService
 from taskyard_scheduler.services.fleet import FleetService
 from taskyard_scheduler.services.tasks import TaskService
@@ -231,7 +232,8 @@ async def _until_stopped(scheduler: Scheduler, metrics: Metrics, removal: Remova
 def document(gateway: Gateway) -> bytes:
     """Returns the OpenAPI document of what a gateway serves."""
     about = About("Taskyard", importlib.metadata.version("taskyard-scheduler"))
-    return make_document(gateway.bindings, contract_comments(), contract_access(), about)
+    access = contract_access()
+    return make_document(gateway.bindings, contract_comments(), access, about, artifact_paths(access))
 
 
 def tell_stall(log: FilteringBoundLogger, stall: Stall) -> None:
