@@ -167,7 +167,7 @@ def test_no_frame_of_a_worker_is_lost(frame: workers_pb2.AssignTaskRequest) -> N
     assert [result.task_id for result in read.results] == [told.task_id for told in frame.results]
     assert len(read.progress) == len(frame.progress)
     for result in read.results:
-        assert result.status in (2, 3, 4, 8, 11, 12)
+        assert result.status in (2, 3, 4, 8, 11, 12, 13)
         assert not result.output_json or result.status == 2
         json.loads(result.output_json or "null")
         json.loads(result.metadata_json or "{}")
