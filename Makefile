@@ -7,6 +7,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 MEMBERS := python/contract python/core python/service python/scheduler python/client python/cli workers/python
 BIN := .venv/bin
 READY := .venv/.ready
+# Among how many processes the tests are shared (tests/shares.py); 0: none, each test under the eyes of who runs it.
+PROCESSES ?= 2
+SHARED := -n $(PROCESSES) --max-worker-restart=0
 PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
 GOOGLEAPIS := build/googleapis/.copied
 
@@ -26,11 +29,11 @@ demo: $(READY) ## run a real workflow on worker processes and show its report (D
 	@$(BIN)/taskyard demo $(DEMO)
 
 test: $(READY) ## run every test but the long ones; ends with the names of what was skipped (WITHOUT=marker leaves more out)
-	@$(BIN)/python -m pytest -m "not long$(if $(WITHOUT), and not $(WITHOUT))" $(TESTS)
+	@$(BIN)/python -m pytest $(SHARED) -m "not long$(if $(WITHOUT), and not $(WITHOUT))" $(TESTS)
 
 test-long: export SEEDS ?= 20000
 test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n for more)
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest $(SHARED) $(TESTS)
 
 verify: lint types contract imports generated ## check lint, format, types, contract, import rules and generated files
 

@@ -1,6 +1,6 @@
 """What holds for every test of the repository: skips are named and counted, and no test leaves a task behind.
 
-The servers that tests may ask for are in tests/servers.py.
+The servers that tests may ask for are in tests/servers.py; tests/shares.py says which process runs which file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from collections.abc import AsyncIterator
 import hypothesis
 import pytest
 
-pytest_plugins = ("servers",)
+pytest_plugins = ("servers", "shares")
 
 LEAK_GRACE_S = 1.0
 """How long tasks that are just ending get, once all fixtures of a test are gone, in seconds."""
+
+FINDING = "finding"
+"""The property (`record_property`) whose text is printed at the end of the run."""
 
 
 def skips_are_failures() -> bool:
@@ -58,6 +61,21 @@ class SkipLedger:
             terminalreporter.write_line(f"{name}: {reason}")
 
 
+class Findings:
+    """Prints at the end what tests recorded as their property FINDING: passed or not, someone wants to read it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.lines += [(report.nodeid, str(text)) for name, text in report.user_properties if name == FINDING]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for name, text in self.lines:
+            terminalreporter.write_line(f"{name}:\n{text}")
+
+
 def answer_interrupts() -> None:
     """Has SIGINT answered where whoever started the run ignores it, as shells do for jobs in the background.
 
@@ -70,6 +88,7 @@ def answer_interrupts() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     answer_interrupts()
     config.pluginmanager.register(SkipLedger(), "skip-ledger")
+    config.pluginmanager.register(Findings(), "findings")
     # A deadline per example measures the machine's load, not the code; `timeout` bounds the test as a whole.
     hypothesis.settings.register_profile("taskyard", deadline=None, print_blob=True)
     hypothesis.settings.load_profile("taskyard")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -22,6 +23,10 @@ import pytest
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 LOOPBACK = "127.0.0.1"
+PORTS = range(16_000, 32_000)
+"""Below what the kernel gives to outgoing connections: nothing takes one between `free_port` and the server's start."""
+SHARES = 8
+"""Into how many parts PORTS falls, one for each process that shares a run (tests/shares.py)."""
 
 
 def find_program(*names: str) -> str | None:
@@ -30,12 +35,29 @@ def find_program(*names: str) -> str | None:
     return next((found for name in names if (found := shutil.which(name, path=path))), None)
 
 
+def own_ports() -> Iterator[int]:
+    """Yields this process' share of PORTS round and round, from a random one: other runs beside it begin elsewhere."""
+    share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % SHARES
+    numbers = PORTS[share::SHARES]
+    begin = secrets.randbelow(len(numbers))
+    return itertools.cycle([*numbers[begin:], *numbers[:begin]])
+
+
+_ports = own_ports()
+
+
 def free_port() -> int:
-    """Returns a TCP port on loopback that nobody listens on now."""
+    """Returns a TCP port on loopback that nobody listens on now, and that no other process of this run is given."""
+    return next(port for port in _ports if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
 
 
 class ServerProcess:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pymysql
 import pytest
-from servers import LOOPBACK, MariaDB, Redis, ServerProcess
+import servers
+from servers import LOOPBACK, PORTS, MariaDB, Redis, ServerProcess, free_port
 from sqlalchemy.engine import make_url
 
 
@@ -65,3 +67,21 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     server = ServerProcess(["sh", "-c", "echo the disk is on fire; exit 3"], tmp_path, port=1)
     with pytest.raises(RuntimeError, match="the disk is on fire"):
         server.start()
+
+
+def test_free_ports_differ_and_are_not_taken() -> None:
+    ports = [free_port() for _ in range(50)]
+    assert len(set(ports)) == 50
+    assert set(ports) <= set(PORTS)
+    with socket.socket() as held:
+        held.bind((LOOPBACK, ports[0]))
+        assert ports[0] not in {free_port() for _ in range(len(PORTS) // servers.SHARES)}  # once round
+
+
+def test_processes_that_share_a_run_are_given_different_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    for name in ("gw0", "gw1"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", name)
+        given.append(set(itertools.islice(servers.own_ports(), len(PORTS) // servers.SHARES)))
+    assert not given[0] & given[1]
+    assert all(len(ports) == len(PORTS) // servers.SHARES for ports in given)
