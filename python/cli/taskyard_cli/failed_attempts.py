@@ -1,4 +1,4 @@
-"""Says, while somebody waits, why an attempt failed that another follows."""
+"""Says, while somebody waits, why an attempt failed, or was given back, that another follows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from taskyard_cli.show import harmless
 
 _WAITING = frozenset({TaskStatus.TASK_STATUS_PENDING, TaskStatus.TASK_STATUS_QUEUED})
 """How a task stands between two attempts: for its delay, and for a worker."""
+_GIVEN_BACK = frozenset({"INTERRUPTED", "REJECTED", "REQUEUED", "NEVER_STARTED"})
+"""Kinds of what goes back to its queue without being the task's fault; no retry is spent."""
 
 
 class FailedAttempts:
@@ -23,4 +25,5 @@ class FailedAttempts:
             return ""
         self._told[item.task_id] = item.attempt
         why = ": ".join(part for part in (item.error.kind, item.error.message) if part)
-        return harmless(f"attempt {item.attempt} failed ({why}), the next follows")
+        how = "was given back" if item.error.kind in _GIVEN_BACK else "failed"
+        return harmless(f"attempt {item.attempt} {how} ({why}), the next follows")

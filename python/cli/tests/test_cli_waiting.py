@@ -67,6 +67,17 @@ def test_each_failed_attempt_is_told_once() -> None:
     assert failed.take(tasks_pb2.TaskInstance(task_id="u", status=Status.TASK_STATUS_PENDING)) == ""
 
 
+@pytest.mark.parametrize("kind", ["REQUEUED", "INTERRUPTED", "REJECTED", "NEVER_STARTED"])
+def test_what_was_given_back_has_not_failed(kind: str) -> None:
+    given_back = tasks_pb2.TaskInstance(
+        task_id="t", status=Status.TASK_STATUS_QUEUED, attempt=1,
+        error=tasks_pb2.TaskError(kind=kind, message="somebody wanted it"),
+    )  # fmt: skip
+    assert FailedAttempts().take(given_back) == (
+        f"attempt 1 was given back ({kind}: somebody wanted it), the next follows"
+    )
+
+
 def test_waiting_no_longer_than_asked(at: Cli) -> None:
     shown = at("submit", "x", "--wait", "--timeout", "100ms")
     assert shown.exit_code == Exit.TIMED_OUT

@@ -170,3 +170,13 @@ def test_the_library_that_draws_is_loaded_for_the_screen_alone(tmp_path: Path, s
     modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
     assert "taskyard_cli.top.reading" in modules
     assert "textual" not in modules
+
+
+def test_the_first_frame_has_everything_at_its_full_width(served: Served, terminal: Open) -> None:
+    served.model.tasks["old-one"] = task("old-one", "FAILED", error=TaskError(kind="HANDLER_ERROR", message="no page"))
+    begun = terminal()
+    begun.read_until(b"HANDLER_ERROR")
+    first, _, later = begun.text.partition(b"4 FAILED")
+    assert first.count(b"1 QUEUES") == 1, "another frame was drawn before it"
+    assert b"NO_WORKER_FOR_TYPE: because of NO_WORKER_FOR_TYPE" in first
+    assert b"no page" in later

@@ -124,3 +124,9 @@ def test_the_widest_gives_way_first_and_what_is_cut_says_so() -> None:
     assert widths(("ID", "MESSAGE"), listed, 14) == [2, 12]
     assert cut("a message that is rather long", 12) == "a message t…"
     assert cut("short", 12) == "short"
+
+
+def test_what_waits_for_its_result_from_outside_stands_below_what_runs() -> None:
+    tasks = [task("late", "DEFERRED", start_time=ago(hours=9)), task("new", start_time=ago(seconds=1))]
+    shown = rows.running_rows(tasks, NOW)
+    assert [(row.cells[1], row.cells[5]) for row in shown] == [("new", "1s"), ("late", "DEFERRED")]

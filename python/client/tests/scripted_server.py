@@ -288,9 +288,12 @@ class Tasks(HandTasks, tasks_pb2_grpc.TaskServiceServicer):
 
 
 def _has_status(task: tasks_pb2.TaskInstance, filter: str) -> bool:
-    """All of the filter language that this server knows: `status in [...]`, anywhere in the expression."""
-    asked = re.search(r"status in (\[[^]]*\])", filter)
-    return asked is None or TaskStatus.Name(task.status).removeprefix("TASK_STATUS_") in json.loads(asked[1])
+    """All of the filter language that this server knows: `status in [...]` and `status == "..."`, anywhere in it."""
+    asked = re.search(r"status in (\[[^]]*\])|status == (\"\w+\")", filter)
+    if asked is None:
+        return True
+    wanted = json.loads(asked[1] or f"[{asked[2]}]")
+    return TaskStatus.Name(task.status).removeprefix("TASK_STATUS_") in wanted
 
 
 def _selected(

@@ -90,6 +90,7 @@ async def ask_everything(store: Store, ids: list[str]) -> None:
     await store.list_instances("default", [Condition("run_id", "==", "r5")], None, 10, newest_first=False)
     await store.list_instances("default", [Condition("state", "in", (1, 7, 10))], None, 10, newest_first=False)
     await store.list_instances("default", [Condition("state", "==", 1)], ids[600], 10, newest_first=True)
+    await store.list_instances("default", [Condition("state", "==", 13)], None, 10, newest_first=False)
     await store.list_runs("default", [], None, 10, newest_first=False)
 
 

@@ -65,6 +65,8 @@ class Failures:
             self._span, self._rest_until = 0, 0.0
         if (seen != self._seen or self._wider) and self._clock() >= self._rest_until:
             await self._look(filter, now, round_trip)
+            while asked_otherwise and self._wider:  # each look is quick, and a person sees all at once
+                await self._look(filter, now, round_trip)
             self._seen = seen
         return self._found, self._since
 

@@ -56,7 +56,8 @@ class Pane(DataTable[Text]):
             self.add_column(self._nothing)
             return
         gaps = len(self._heads) - 1
-        wide = widths(self._heads, self._shown, max(20, self.size.width - gaps - 1))
+        room = self.size.width or self.app.size.width  # before the first layout it has no size
+        wide = widths(self._heads, self._shown, max(20, room - gaps - 1))
         for head, width in zip(self._heads, wide, strict=True):
             self.add_column(cut(head, width), width=width + 1)
         for row in self._shown:

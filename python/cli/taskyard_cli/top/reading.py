@@ -18,6 +18,9 @@ from taskyard_client import AsyncClient, InvalidInput
 
 IN_FLIGHT = 'status in ["RUNNING", "ASSIGNED", "CANCELLING"]'
 """What workers hold: an index of the scheduler's has exactly these."""
+OUTSIDE = 'status == "DEFERRED"'
+"""What has run and waits for its result from outside: an index has these among all that wait for a time."""
+PAUSED_QUEUES = 'scope == "QUEUE"'
 MOST = 100
 """Most rows of one kind in a snapshot."""
 
@@ -30,9 +33,9 @@ class Snapshot:
         at: Seconds of a clock that never steps back: what two snapshots are apart.
         time: By this machine's clock; ages are measured from it.
         status: The cluster's.
-        queues: Those in which something waits, each with the reasons of its first task.
+        queues: Those in which something waits, each with the reasons of its first task, and those that are paused.
         workers: Those that do not take tasks first, where there are more than fit.
-        running: What workers hold, the oldest first.
+        running: What workers hold, the oldest first, and then what waits for its result from outside.
         failed: The latest failures, the latest first.
         failed_since: How far back they were looked for; None for as far as there are tasks.
     """
@@ -69,6 +72,9 @@ class Reader:
         self._failures = Failures(client, clock)
         self._reasons: dict[str, list[WaitReason]] = {}
         self._explain_at = 0.0
+        self._outside: list[TaskInstance] = []
+        self._outside_of = ""
+        self._outside_at = 0.0
 
     async def read(self, filter: str = "", rows: int = MOST) -> Snapshot:
         """Reads a snapshot.
@@ -92,6 +98,7 @@ class Reader:
         except InvalidInput:
             await self._ask_as_typed(filter)
             raise
+        running += await self._deferred(status, filter, rows - len(running), at - asked)
         failed, since = await self._failures.read(status, filter, now, round_trip=at - asked)
         return Snapshot(at, now, status, queues, workers, running, failed, since)
 
@@ -116,7 +123,9 @@ class Reader:
         else:
             for queue in found:
                 queue.reasons.extend(self._reasons.get(queue.name, ()))
-        return found
+        named = {queue.name for queue in found}
+        paused = [pause async for pause in self.client.pauses(filter=PAUSED_QUEUES, limit=MOST)]
+        return found + [Queue(name=each.name, pause=each) for each in paused if each.name not in named]
 
     async def _workers(self, known: int, rows: int) -> list[Worker]:
         if known <= MOST:
@@ -129,6 +138,20 @@ class Reader:
     async def _running(self, filter: str, rows: int) -> list[TaskInstance]:
         tasks = self.client.list_tasks(filter=narrowed(IN_FLIGHT, filter), order_by="create_time", limit=rows)
         return [task async for task in tasks]
+
+    async def _deferred(
+        self, status: GetClusterStatusResponse, filter: str, rows: int, round_trip: float
+    ) -> list[TaskInstance]:
+        """Reads what waits for its result from outside; where that takes long, not every time anew."""
+        if rows <= 0 or status.tasks_live <= status.tasks_queued + status.tasks_in_flight:
+            return []
+        begun = self._clock()
+        if filter != self._outside_of or begun >= self._outside_at:
+            tasks = self.client.list_tasks(filter=narrowed(OUTSIDE, filter), order_by="create_time", limit=rows)
+            self._outside, self._outside_of = [task async for task in tasks], filter
+            took = self._clock() - begun - round_trip
+            self._outside_at = begun + REST * took if took > QUICK_S else begun
+        return self._outside[:rows]
 
 
 def narrowed(ours: str, filter: str) -> str:

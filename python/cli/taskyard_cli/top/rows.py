@@ -64,13 +64,20 @@ def _queue_row(queue: Queue, now: datetime) -> Row:
         queue.selector, asked_for(queue.resources), f"on {queue.worker_id}" if queue.worker_id else "",
         "deadlines" if queue.deadlines else "",
     ]  # fmt: skip
-    name = " ".join(filter(None, [queue.task_type, *asks]))
+    name = " ".join(filter(None, [queue.task_type or queue.name, *asks]))
     reason = queue.reasons[0] if queue.reasons else None
-    why = f"{reason.code}: {reason.message}" if reason else "its first ones are in the database alone"
+    why = f"{reason.code}: {reason.message}" if reason else _without_reason(queue)
     mark = BAD if _code(queue) in _STUCK else WARNING if queue.HasField("pause") or queue.held else ""
     cells = (mark, name, f"{queue.waiting:,}", age(queue.head_time, now), why)
     paused = queue.HasField("pause") and queue.pause.scope == PauseScope.PAUSE_SCOPE_QUEUE
     return replace(_row(queue.name or name, cells, queue.head_task_id), paused=paused)
+
+
+def _without_reason(queue: Queue) -> str:
+    if queue.waiting or not queue.HasField("pause"):
+        return "its first ones are in the database alone"
+    said = f" ({queue.pause.reason})" if queue.pause.reason else ""
+    return f"nothing waits; it is paused{said}, and P lets it go on"
 
 
 def worker_rows(workers: Iterable[Worker], now: datetime) -> list[Row]:
@@ -90,9 +97,13 @@ def _worker_row(worker: Worker, now: datetime) -> Row:
 
 
 def running_rows(tasks: Iterable[TaskInstance], now: datetime) -> list[Row]:
-    """Returns what workers hold, the one that runs longest first."""
-    order = sorted(tasks, key=lambda task: (task.start_time.ToNanoseconds() or 1 << 62, task.task_id))
+    """Returns what workers hold, the one that runs longest first, and below what waits for its result from outside."""
+    order = sorted(tasks, key=lambda task: (_outside(task), task.start_time.ToNanoseconds() or 1 << 62, task.task_id))
     return [_running_row(task, now) for task in order]
+
+
+def _outside(task: TaskInstance) -> bool:
+    return task.status == TaskStatus.TASK_STATUS_DEFERRED
 
 
 def _running_row(task: TaskInstance, now: datetime) -> Row:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from taskyard_core.pauses import HeldRuns
-from taskyard_core.records import INSTANCE_COLUMNS, PHASES, Phase, Row
+from taskyard_core.records import DEFERRED, INSTANCE_COLUMNS, PHASES, Phase, Row
 from taskyard_scheduler.store.port import Condition, Found, Groups, StoreError
 from taskyard_scheduler.store.tables import (
     ARTIFACTS,
@@ -291,25 +291,28 @@ def list_records(
     id = table.c.id
     columns = _INSTANCE if kind == "instance" else tuple(table.c)
     query = sa.select(*columns).where(table.c.tenant == tenant, *_clauses(table, where))
-    if kind == "instance" and _all_in_flight(where):  # few, and an index has them; the key would be walked to its end
-        query = query.where(PENDING_OR_IN_FLIGHT, INSTANCES.c.phase == int(Phase.IN_FLIGHT))
+    phase = _live_phase(where) if kind == "instance" else None
+    if phase is not None:  # few, and an index has them; the key would be walked to its end
+        query = query.where(PENDING_OR_IN_FLIGHT, INSTANCES.c.phase == int(phase))
         query = query.with_hint(INSTANCES, "FORCE INDEX (instances_ready)", "mysql")
     if after is not None:
         query = query.where(id < after if newest_first else id > after)
     return rows(connection, query.order_by(id.desc() if newest_first else id).limit(limit))
 
 
-def _all_in_flight(where: Sequence[Condition]) -> bool:
-    """Tells whether conditions ask for nothing but what workers hold."""
-    return any(
-        condition.field == "state"
-        and condition.op in ("==", "in")
-        and all(
-            PHASES[int(state)] == Phase.IN_FLIGHT
-            for state in (condition.value if isinstance(condition.value, tuple) else (condition.value,))
-        )
-        for condition in where
-    )
+def _live_phase(where: Sequence[Condition]) -> Phase | None:
+    """Returns the phase when conditions ask for nothing but what workers hold, or what waits for a result from outside.
+
+    PENDING itself is left to the key: where many are, a page of them is found soon, and to sort them all takes longer.
+    """
+    for condition in where:
+        if condition.field == "state" and condition.op in ("==", "in"):
+            states = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+            if all(PHASES[int(state)] == Phase.IN_FLIGHT for state in states):
+                return Phase.IN_FLIGHT
+            if all(state == DEFERRED for state in states):
+                return Phase.PENDING
+    return None
 
 
 def get_workflow(connection: Connection, tenant: str, name: str, version: int) -> Row | None:
