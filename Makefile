@@ -14,7 +14,7 @@ PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
 GOOGLEAPIS := build/googleapis/.copied
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long verify lint types contract imports generated proto descriptor baseline bench lock clean
+.PHONY: help setup demo test test-long verify lint types contract imports generated proto java descriptor baseline bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ generated: $(READY) ## check that pages and tables which a tool writes are curre
 
 proto: $(READY) ## write python/contract from proto/
 	@$(BIN)/python tools/generate.py
+
+java: $(READY) ## build workers/java with the JDK 21 or later that is found (JAVA_HOME, else the usual places)
+	@sh tools/java.sh mvn -q -B -f workers/java/pom.xml install
 
 descriptor: $(READY) $(GOOGLEAPIS) ## write the whole contract as one image, dist/taskyard.binpb
 	@mkdir -p dist

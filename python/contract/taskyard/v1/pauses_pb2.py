@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/pauses.proto\x12\x0btaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x01\n\x05Pause\x12&\n\x05scope\x18\x01 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tpaused_by\x18\x04 \x01(\t\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb7\x01\n\nPauseScope\x12\x1b\n\x17PAUSE_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11PAUSE_SCOPE_QUEUE\x10\x01\x12\x19\n\x15PAUSE_SCOPE_TASK_TYPE\x10\x02\x12\x18\n\x14PAUSE_SCOPE_WORKFLOW\x10\x03\x12\x13\n\x0fPAUSE_SCOPE_RUN\x10\x04\x12\x16\n\x12PAUSE_SCOPE_TENANT\x10\x05\x12\x13\n\x0fPAUSE_SCOPE_ALL\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/pauses.proto\x12\x0btaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x01\n\x05Pause\x12&\n\x05scope\x18\x01 \x01(\x0e\x32\x17.taskyard.v1.PauseScope\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tpaused_by\x18\x04 \x01(\t\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb7\x01\n\nPauseScope\x12\x1b\n\x17PAUSE_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11PAUSE_SCOPE_QUEUE\x10\x01\x12\x19\n\x15PAUSE_SCOPE_TASK_TYPE\x10\x02\x12\x18\n\x14PAUSE_SCOPE_WORKFLOW\x10\x03\x12\x13\n\x0fPAUSE_SCOPE_RUN\x10\x04\x12\x16\n\x12PAUSE_SCOPE_TENANT\x10\x05\x12\x13\n\x0fPAUSE_SCOPE_ALL\x10\x06\x42\x12\n\x0eio.taskyard.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'taskyard.v1.pauses_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016io.taskyard.v1P\001'
   _globals['_PAUSESCOPE']._serialized_start=223
   _globals['_PAUSESCOPE']._serialized_end=406
   _globals['_PAUSE']._serialized_start=75

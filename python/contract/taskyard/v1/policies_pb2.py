@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ataskyard/v1/policies.proto\x12\x0btaskyard.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd6\x01\n\rTimeoutPolicy\x12\x31\n\x0equeued_timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rstart_timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0brun_timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rtotal_timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xd7\x01\n\x0bRetryPolicy\x12\x19\n\x0cmax_attempts\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12.\n\x0b\x66irst_delay\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x06\x66\x61\x63tor\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12,\n\tmax_delay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x06jitter\x18\x05 \x01(\x01H\x02\x88\x01\x01\x42\x0f\n\r_max_attemptsB\t\n\x07_factorB\t\n\x07_jitter\"@\n\tResources\x12\x12\n\ncpu_millis\x18\x01 \x01(\x03\x12\x11\n\tmemory_mb\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x05\"R\n\tPlacement\x12\x10\n\x08selector\x18\x01 \x01(\t\x12\x10\n\x08\x61\x66\x66inity\x18\x02 \x01(\t\x12\x0e\n\x06spread\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ataskyard/v1/policies.proto\x12\x0btaskyard.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd6\x01\n\rTimeoutPolicy\x12\x31\n\x0equeued_timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rstart_timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0brun_timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rtotal_timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xd7\x01\n\x0bRetryPolicy\x12\x19\n\x0cmax_attempts\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12.\n\x0b\x66irst_delay\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x06\x66\x61\x63tor\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12,\n\tmax_delay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x06jitter\x18\x05 \x01(\x01H\x02\x88\x01\x01\x42\x0f\n\r_max_attemptsB\t\n\x07_factorB\t\n\x07_jitter\"@\n\tResources\x12\x12\n\ncpu_millis\x18\x01 \x01(\x03\x12\x11\n\tmemory_mb\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x05\"R\n\tPlacement\x12\x10\n\x08selector\x18\x01 \x01(\t\x12\x10\n\x08\x61\x66\x66inity\x18\x02 \x01(\t\x12\x0e\n\x06spread\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\tB\x12\n\x0eio.taskyard.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'taskyard.v1.policies_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016io.taskyard.v1P\001'
   _globals['_TIMEOUTPOLICY']._serialized_start=76
   _globals['_TIMEOUTPOLICY']._serialized_end=290
   _globals['_RETRYPOLICY']._serialized_start=293
