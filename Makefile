@@ -14,10 +14,10 @@ PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
 GOOGLEAPIS := build/googleapis/.copied
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long verify lint types contract imports generated proto java descriptor baseline bench lock clean
+.PHONY: help setup demo test test-long conformance conformance-python verify lint types contract imports generated proto java descriptor baseline bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from requirements.lock, with the workspace's packages in it
 
@@ -34,6 +34,12 @@ test: $(READY) ## run every test but the long ones; ends with the names of what 
 test-long: export SEEDS ?= 20000
 test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n for more)
 	@$(BIN)/python -m pytest $(SHARED) $(TESTS)
+
+conformance: $(READY) ## play the conformance scenarios with a worker: WORKER="its command line" (KIT=--core plays less)
+	@PYTHONPATH=tests $(BIN)/python -m conformance.kit $(KIT) -- $(WORKER)
+
+conformance-python: $(READY) ## play the conformance scenarios with the Python worker
+	@$(MAKE) --no-print-directory conformance WORKER="$(BIN)/python tests/conformance/workers/python/worker.py"
 
 verify: lint types contract imports generated ## check lint, format, types, contract, import rules and generated files
 

@@ -81,6 +81,9 @@ class SimLink:
     async def open_stream(self) -> SimStream:
         return SimStream(self._route, self._route.open(WORKER_SERVICE + "AssignTask"))
 
+    async def renew(self) -> None:
+        """Nothing is half-open here: the fabric loses packets, never whole connections."""
+
     async def _call(self, method: str, request: Message, answer: type[Answer], timeout: float) -> Answer:
         async def once(limit: float) -> bytes:
             try:

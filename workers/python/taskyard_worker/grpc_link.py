@@ -6,9 +6,9 @@ Not the conversation itself: that is `session`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -52,7 +52,6 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_reconnect_backoff_ms", 1_000),  # calls wait by their own backoff; what is here comes on top
 ]
 
-Answer = TypeVar("Answer")
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -69,46 +68,66 @@ class GrpcLink:
     def __init__(self, address: str, token: str, random: Random, certificates: bytes | None = None) -> None:
         self._random = random
         self._metadata = bearer(token)
-        if certificates is None:
-            self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        else:
-            credentials = grpc.ssl_channel_credentials(certificates)
-            self._channel = grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+        self._address = address
+        self._certificates = certificates
+        self._channel = self._open()
         self._stub: Any = WorkerServiceStub(self._channel)
+
+    def _open(self) -> grpc.aio.Channel:
+        """Open a channel with a connection of its own: one that shared the old one's would be as dead."""
+        options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+        if self._certificates is None:
+            return grpc.aio.insecure_channel(self._address, options=options)
+        credentials = grpc.ssl_channel_credentials(self._certificates)
+        return grpc.aio.secure_channel(self._address, credentials, options=options)
 
     async def register(self, request: RegisterRequest) -> RegisterResponse:
         """Announce the worker and open a session."""
-        return await self._call("Register", self._stub.Register, request, REGISTER_S)
+        answer: RegisterResponse = await self._call("Register", request, REGISTER_S)
+        return answer
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Tell that the worker lives."""
-        return await self._call("Heartbeat", self._stub.Heartbeat, request, HEARTBEAT_S)
+        answer: HeartbeatResponse = await self._call("Heartbeat", request, HEARTBEAT_S)
+        return answer
 
     async def deregister(self, request: DeregisterRequest) -> DeregisterResponse:
         """End the session."""
-        return await self._call("Deregister", self._stub.Deregister, request, DEREGISTER_S)
+        answer: DeregisterResponse = await self._call("Deregister", request, DEREGISTER_S)
+        return answer
 
     async def append_logs(self, request: AppendLogsRequest) -> AppendLogsResponse:
         """Append log lines."""
-        return await self._call("AppendLogs", self._stub.AppendLogs, request, LOGS_S)
+        answer: AppendLogsResponse = await self._call("AppendLogs", request, LOGS_S)
+        return answer
 
     async def open_stream(self) -> GrpcStream:
         """Open the stream."""
-        return GrpcStream(self._stub.AssignTask(metadata=self._metadata))
+        channel = self._channel
+        return GrpcStream(self._stub.AssignTask(metadata=self._metadata), lambda: channel is not self._channel)
+
+    async def renew(self) -> None:
+        """Close the channel, with every call on it, and go on with another."""
+        given_up, self._channel = self._channel, self._open()
+        self._stub = WorkerServiceStub(self._channel)
+        await given_up.close()
 
     async def close(self) -> None:
         """Close the channel, and with it every call."""
         await self._channel.close()
 
-    async def _call(
-        self, method: str, call: Callable[..., Awaitable[Answer]], request: object, timeout: float
-    ) -> Answer:
-        async def once(limit: float) -> Answer:
+    async def _call(self, method: str, request: object, timeout: float) -> Any:
+        async def once(limit: float) -> Any:
+            channel = self._channel
             with own_cancellation():
                 try:
-                    return await call(request, timeout=limit, metadata=self._metadata)
+                    return await getattr(self._stub, method)(request, timeout=limit, metadata=self._metadata)
                 except AioRpcError as error:
                     raise link_error(error) from error
+                except asyncio.CancelledError as error:
+                    if channel is self._channel:
+                        raise
+                    raise LinkError("CANCELLED", "", "the connection was given up") from error
 
         return await with_retries(method, once, timeout, self._random)
 
@@ -154,10 +173,20 @@ class ThreadLink:
 
 
 class GrpcStream:
-    """One call of AssignTask."""
+    """One call of AssignTask.
 
-    def __init__(self, call: grpc.aio.StreamStreamCall[AssignTaskRequest, AssignTaskResponse]) -> None:
+    Args:
+        call: The call.
+        given_up: Tells whether its connection was given up, which cancels the call.
+    """
+
+    def __init__(
+        self,
+        call: grpc.aio.StreamStreamCall[AssignTaskRequest, AssignTaskResponse],
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._call = call
+        self._given_up = given_up
         self._closed = False
 
     async def send(self, frame: AssignTaskRequest) -> None:
@@ -170,7 +199,7 @@ class GrpcStream:
             except asyncio.InvalidStateError as error:
                 raise await self._ending() from error
             except asyncio.CancelledError as error:
-                if not self._closed:
+                if not (self._closed or self._given_up()):
                     raise
                 raise LinkError("CANCELLED", "", "the stream was closed") from error
 
@@ -191,7 +220,7 @@ class GrpcStream:
             except AioRpcError as error:
                 raise link_error(error) from error
             except asyncio.CancelledError:
-                if not self._closed:
+                if not (self._closed or self._given_up()):
                     raise
                 return None
         return frame if isinstance(frame, AssignTaskResponse) else None

@@ -94,3 +94,7 @@ class Link(Protocol):
     async def open_stream(self) -> WorkerStream:
         """Open the stream. The first frame sent must carry `hello`."""
         ...
+
+    async def renew(self) -> None:
+        """Give up the connection, which carries nothing any more: its calls and streams end, the next use another."""
+        ...

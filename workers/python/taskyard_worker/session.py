@@ -29,6 +29,8 @@ SEND_LIMIT_S = 30.0
 """How long sending one frame may take before the stream counts as stuck."""
 OPEN_LIMIT_S = 10.0
 HEARTBEAT_LIMIT_S = 10.0
+MAX_UNANSWERED = 2
+"""After so many calls in a row that got no answer the connection is given up: a half-open one never tells."""
 STEADY_S = 5.0
 """A stream that lived this long was a good one: the next try comes soon."""
 DRAIN_OVERDUE_S = 1.0
@@ -130,6 +132,7 @@ class Session:
         self._away_since = work.loop.time()
         self._stream_since = 0.0
         self._load = load
+        self._unanswered = 0
 
     @property
     def connected(self) -> bool:
@@ -198,8 +201,11 @@ class Session:
                 await self._hold_stream()
             except LinkError as error:
                 self._lost(error)
+                if error.code == "DEADLINE_EXCEEDED":
+                    await self._got_no_answer()
             except TimeoutError:
                 self._log.warning("the stream could not be opened in time", seconds=OPEN_LIMIT_S)
+                await self._got_no_answer()
             if self._work.loop.time() - began >= STEADY_S:
                 backoff.reset()
             await asyncio.sleep(backoff.next_s())
@@ -226,6 +232,7 @@ class Session:
             raise
         if not response.accepted:
             raise NotAccepted(response.message or "the scheduler gave no reason")
+        self._unanswered = 0
         self._epoch = response.session_epoch
         if response.heartbeat_interval_sec > 0:
             self._interval_s = float(response.heartbeat_interval_sec)
@@ -324,15 +331,29 @@ class Session:
                 response = await self._link.heartbeat(request)
         except TimeoutError:
             self._log.warning("the heartbeat got no answer in time", seconds=HEARTBEAT_LIMIT_S)
+            await self._got_no_answer()
         except LinkError as error:
             self._lost(error)
             if error.unknown_worker:
                 await self.reopen()
+            elif error.code == "DEADLINE_EXCEEDED":
+                await self._got_no_answer()
         else:
+            self._unanswered = 0
             self._work.renewed(tokens, since, response.lost_tokens)
             if not response.ok and self._stream is not None and self._stream_since < since:
                 self._log.warning("the scheduler does not see this worker's stream; opening another")
                 await self.reopen()
+
+    async def _got_no_answer(self) -> None:
+        """Give the connection up once it has swallowed several calls; what is half-open would do so for minutes."""
+        self._unanswered += 1
+        if self._unanswered < MAX_UNANSWERED or self._leaving:
+            return
+        self._unanswered = 0
+        self._log.warning("the connection carries nothing any more; opening another", calls=MAX_UNANSWERED)
+        await self.reopen()
+        await self._link.renew()
 
     # --- logs ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from worker_fakes import assignment
 from worker_grpc_scheduler import GrpcScheduler, serving
 
 from taskyard.v1.workers_pb2 import (
+    AppendLogsRequest,
     AssignTaskRequest,
     DeregisterRequest,
     HeartbeatRequest,
@@ -137,6 +138,34 @@ async def test_cancelling_who_receives_is_a_cancellation(scheduler: GrpcSchedule
     with pytest.raises(asyncio.CancelledError):
         await receiving
     await stream.close()
+
+
+async def test_a_connection_that_is_given_up_ends_what_waits_on_it_and_the_next_call_has_another(
+    scheduler: GrpcScheduler, link: GrpcLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await link.open_stream()
+    await stream.send(AssignTaskRequest(hello=Hello(worker_id="w")))
+    await scheduler.connected()
+    entered = asyncio.Event()
+
+    async def silent(context: object) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(scheduler, "_enter", silent)
+    receiving = asyncio.create_task(stream.receive())
+    calling = asyncio.create_task(link.append_logs(AppendLogsRequest(worker_id="w")))
+    await entered.wait()
+    monkeypatch.undo()
+    await link.renew()
+    assert await receiving is None
+    with pytest.raises(LinkError, match="AppendLogs: the connection was given up"):
+        await calling
+    assert (await link.heartbeat(HeartbeatRequest(worker_id="w"))).ok
+    again = await link.open_stream()
+    await again.send(AssignTaskRequest(hello=Hello(worker_id="w")))
+    await scheduler.connected(2)
+    await again.close()
 
 
 async def test_nobody_there_is_unavailable() -> None:

@@ -91,6 +91,25 @@ async def test_a_heartbeat_that_is_not_ok_opens_another_stream(registry: TaskReg
         assert first.closed
 
 
+async def test_a_connection_on_which_heartbeats_get_no_answer_is_given_up(registry: TaskRegistry) -> None:
+    gated(registry)
+    silent = LinkError("DEADLINE_EXCEEDED", "", "Heartbeat: Deadline Exceeded")
+    link = FakeLink(
+        register_answers=Answers(ACCEPTED),
+        heartbeat_answers=Answers(silent, HeartbeatResponse(ok=True), silent, silent, HeartbeatResponse(ok=True)),
+    )
+    async with working(registry, link) as bench:
+        first = await link.stream(1)
+        for beats in (1, 2, 3):
+            bench.runtime.session.beat_now()
+            await link.changed.until(lambda beats=beats: len(link.heartbeats) >= beats)  # type: ignore[misc]
+            assert (link.renewals, first.closed) == (0, False)
+        bench.runtime.session.beat_now()
+        await link.changed.until(lambda: link.renewals == 1)
+        assert first.closed
+        await link.stream(2)
+
+
 async def test_the_scheduler_may_change_the_heartbeat_interval(registry: TaskRegistry) -> None:
     gated(registry)
     async with working(registry) as bench:

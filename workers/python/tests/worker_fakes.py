@@ -206,6 +206,11 @@ class FakeLink:
         self.log_lines: dict[str, list[str]] = {}
         self.given_out: dict[str, str] = {}
         self.streams: list[FakeStream] = []
+        self.renewals = 0
+
+    async def renew(self) -> None:
+        self.renewals += 1
+        self.changed()
 
     async def register(self, request: RegisterRequest) -> RegisterResponse:
         self.registrations.append(request)
