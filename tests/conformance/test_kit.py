@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conformance.kit import report
+from conformance.kit.__main__ import parser
 from conformance.kit.matching import difference
 from conformance.kit.playing import Outcome, play, play_all
 from conformance.kit.scenario import Scenario, ScenarioError, read, read_all
@@ -181,6 +183,41 @@ def test_every_scenario_says_what_is_lost_and_every_verb_is_used() -> None:
     used = {step.verb.name for scenario in SCENARIOS.values() for step in scenario.steps}
     assert VERBS.keys() - used == set()
     assert all(verb.about for verb in VERBS.values())
+
+
+PAGE = Path(__file__).parents[2] / "docs/write-a-worker.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Returns the cells of the table under a heading of the page, without its first two lines."""
+    section = PAGE.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"][2:]
+
+
+def test_the_page_has_a_rule_for_every_scenario_and_says_which_are_core() -> None:
+    told = {
+        name: core == "core"
+        for _, names, core in rows("The rules, and the scenario that checks each")
+        for name in re.findall(r"`([\w-]+)`", names)
+    }
+    assert told == {name: scenario.core for name, scenario in SCENARIOS.items()}
+
+
+def test_the_page_has_every_type_that_scenarios_use_and_core_ones_use_core_types() -> None:
+    types = {cells[0].strip("`"): cells[1] == "yes" for cells in rows("The types of the kit")}
+    handlers = (WORKERS / "handlers.py").read_text()
+    assert set(types) == set(re.findall(r'@task\("([\w.]+)"', handlers))
+    for scenario in SCENARIOS.values():
+        used = {str(step.fields["type"]) for step in scenario.steps if "type" in step.fields} & types.keys()
+        assert not scenario.core or all(types[each] for each in used), scenario.name
+    assert types.keys() == {
+        step.fields["type"] for s in SCENARIOS.values() for step in s.steps if step.fields.get("type") in types
+    }
+
+
+def test_the_page_has_every_option_of_the_command() -> None:
+    options = {cell for cells in rows("Run the kit") for cell in re.findall(r"`(-[\w-]+)", cells[0])}
+    assert options == {option for action in parser()._actions for option in action.option_strings} - {"-h", "--help"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from docs.pages import Block, blocks, missing
+from docs.pages import ROOT, Block, blocks, missing
 
 PATIENCE_S = 60.0
 """How long one block may take on a busy machine."""
@@ -162,4 +162,4 @@ class Session:
 def _environment(folder: Path) -> Mapping[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-    return kept | {"PATH": path, "TASKYARD_DATA": str(folder.parent / "data")}
+    return kept | {"PATH": path, "TASKYARD_DATA": str(folder.parent / "data"), "CHECKOUT": str(ROOT)}

@@ -24,6 +24,7 @@ from docs.session import Session, Unlike
         ("docs/top.md", 3),
         ("docs/worker.md", 9),
         ("docs/task-types.md", 9),
+        ("docs/write-a-worker.md", 3),
         ("docs/workflows-from-elsewhere.md", 5),
     ],
 )

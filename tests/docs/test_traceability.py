@@ -16,7 +16,7 @@ from docs.pages import ROOT
 SECTIONS = {
     "Workspace", "Contract", "Core", "Scheduler", "Python worker and client", "Command", "Demo", "Simulation",
     "Benchmarks", "Bad input", "Faults", "Submitting", "By hand", "Built-in task types", "Watching", "HTTP and JSON",
-    "Artifacts", "Real workflows", "Not yet shown",
+    "Artifacts", "Real workflows", "Conformance kit", "Not yet shown",
 }  # fmt: skip
 PAGE = (ROOT / "docs" / "traceability.md").read_text(encoding="utf-8")
 

@@ -279,10 +279,11 @@ class AssignTaskRequest(_message.Message):
     DRAINING_FIELD_NUMBER: _builtins.int
     credits: _builtins.int
     """How many tasks the scheduler may have sent on this stream in all, since its start. It only grows. The worker never
-    lets the difference to what it has received exceed its free slots. 0: as before.
+    lets the difference to what it has received exceed its free slots; a slot is taken until its handler has ended, also
+    when the attempt was cancelled, fenced or lost. An assignment that a stream brings again counts once. 0: as before.
     """
     draining: _builtins.bool
-    """True from the moment the worker takes no new tasks."""
+    """True from the moment the worker takes no new tasks. What crosses that word is handed back as INTERRUPTED."""
     @_builtins.property
     def hello(self) -> Global___Hello:
         """Who speaks. In the first frame of a stream, and only there."""
@@ -786,7 +787,10 @@ Global___ResultAck: _TypeAlias = ResultAck  # noqa: Y015
 
 @_typing.final
 class CancelAttempt(_message.Message):
-    """An order to stop an attempt."""
+    """An order to stop an attempt. One that the worker has is answered by its result, CANCELLED or TIMEOUT by the reason, once
+    its handler has ended; `fenced` by none. One that the worker does not have is answered with CANCELLED or TIMEOUT at once, and
+    is not run if its assignment comes later, which may be in the same frame.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -994,10 +998,14 @@ class LogChunk(_message.Message):
     attempt_token: _builtins.str
     """The attempt's token."""
     first_line: _builtins.int
-    """Number of the first line within the attempt, from 0."""
+    """Number of the first line within the attempt, from 0. Never above the number that the last answer expects next: a chunk
+    that begins below it may repeat lines, one that begins above it would leave a gap.
+    """
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[_tasks_pb2.LogLine]:
-        """The lines in order."""
+        """The lines in order. A worker keeps at most 10 MiB of an attempt's log, where a line counts as its bytes in UTF-8 and 32
+        more: the line with which 10 MiB are reached is the last, and one more line follows that has `log cut` in it.
+        """
 
     def __init__(
         self,
@@ -1051,9 +1059,11 @@ class LogChunkAck(_message.Message):
     attempt_token: _builtins.str
     """The attempt's token."""
     next_line: _builtins.int
-    """Number of the line that is expected next. The worker goes on from there."""
+    """Number of the line that is expected next. The worker goes on from there, also when it has sent further lines already:
+    it keeps a line until a `next_line` above the line's number.
+    """
     closed: _builtins.bool
-    """True: the attempt's log is full or the attempt is not the worker's: send no more."""
+    """True: the attempt's log is full or the attempt is not the worker's: send no more of it, and keep none."""
     def __init__(
         self,
         *,
