@@ -27,11 +27,28 @@ public interface TaskContext {
   /** The step's id within the run; empty when it stands alone. */
   Optional<String> stepId();
 
-  /** How long the attempt may run in all. */
-  Duration timeout();
+  /** How long the attempt may run in all; empty: without a bound. */
+  Optional<Duration> timeout();
+
+  /** The caller's W3C trace context; empty when there is none. */
+  Optional<String> traceparent();
+
+  /**
+   * What a service outside needs to report the result of a {@link TaskOutcome.Deferred} attempt, by
+   * CompleteTask. It is as good as a password for that one result.
+   */
+  String completionToken();
 
   /** Whether the attempt is to stop. Its thread was interrupted when that was said. */
   boolean isCancelled();
+
+  /**
+   * Has something done when the attempt is told to stop, for handlers that wait where no interrupt
+   * reaches; at once when it was told already. It runs on a thread of its own.
+   *
+   * @param action closes a connection, ends a process; what it throws goes to the task's log
+   */
+  void onCancel(Runnable action);
 
   /**
    * Writes a line to the task's log. Lines above 64 KiB are cut; above 10 MiB an attempt's log ends

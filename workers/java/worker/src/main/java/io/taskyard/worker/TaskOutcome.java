@@ -45,6 +45,12 @@ public sealed interface TaskOutcome {
   }
 
   /**
+   * It stopped because it was told to; the same as letting an InterruptedException out. It ends as
+   * CANCELLED, TIMEOUT or INTERRUPTED, whichever was ordered. Without an order it is a failure.
+   */
+  record Cancelled() implements TaskOutcome {}
+
+  /**
    * The handler has ended and its slot is free; the result comes from outside, by CompleteTask.
    *
    * @param within how long it is waited for, up to 30 days; then the attempt ends as TIMEOUT
