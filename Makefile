@@ -12,9 +12,10 @@ PROCESSES ?= 2
 SHARED := -n $(PROCESSES) --max-worker-restart=0
 PROTOS := $(shell find proto -name '*.proto' 2>/dev/null)
 GOOGLEAPIS := build/googleapis/.copied
+GO_WORKER := build/go-worker/worker
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long conformance conformance-python verify lint types contract imports generated proto java descriptor baseline bench lock clean
+.PHONY: help setup demo test test-long conformance conformance-python conformance-go verify lint types contract imports generated proto java descriptor baseline bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,16 @@ conformance: $(READY) ## play the conformance scenarios with a worker: WORKER="i
 
 conformance-python: $(READY) ## play the conformance scenarios with the Python worker
 	@$(MAKE) --no-print-directory conformance WORKER="$(BIN)/python tests/conformance/workers/python/worker.py"
+
+conformance-go: $(GO_WORKER) ## play the core of the conformance scenarios with the Go worker
+	@$(MAKE) --no-print-directory conformance WORKER="$(GO_WORKER)" KIT="--core $(KIT)"
+
+$(GO_WORKER): $(READY) $(GOOGLEAPIS) $(PROTOS) $(wildcard tests/conformance/workers/go/*) tools/go.sh
+	@sh tools/go.sh >/dev/null
+	@rm -rf $(@D) && mkdir -p $(@D) && cp tests/conformance/workers/go/* $(@D)
+	@$(BIN)/buf build -o $(@D)/taskyard.binpb
+	@cd $(@D) && PATH="$(CURDIR)/$(BIN):$$PATH" sh $(CURDIR)/tools/go.sh buf generate taskyard.binpb
+	@cd $(@D) && sh $(CURDIR)/tools/go.sh go build -buildvcs=false -o $(@F) .
 
 verify: lint types contract imports generated ## check lint, format, types, contract, import rules and generated files
 
