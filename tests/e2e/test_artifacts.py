@@ -359,23 +359,23 @@ async def test_bad_calls_over_http_say_why(shared_site: Site, http: httpx.AsyncC
 # Size.
 
 
-async def test_a_hundred_mebibytes_pass_with_bounded_memory(site: Site, tmp_path: Path) -> None:
+async def test_large_files_pass_with_bounded_memory(site: Site, tmp_path: Path) -> None:
     scheduler, worker = await site.start_scheduler(), await site.start_worker("worker")
     client = site.client()
-    path = file_of(tmp_path, 100)
+    path = file_of(tmp_path, 192)
     await client.artifacts.read((await client.artifacts.upload(b"x" * MIB)).uri)  # what is loaded once is not counted
     before = peak_mib(scheduler), peak_mib(worker)
     stored = await client.artifacts.upload(path)
-    assert stored.size == 100 * MIB
+    assert stored.size == 192 * MIB
     handle = await client.submit("measure", {"uri": stored.uri}, retry=ONCE)
-    assert await handle.result(60) == 100 * MIB
+    assert await handle.result(60) == 192 * MIB
     kept = await client.submit("keep", {"path": str(path)}, retry=ONCE)
     assert (await client.artifacts.get(await kept.result(60))).sha256 == stored.sha256
     await client.artifacts.download(stored.uri, tmp_path / "back")
-    assert (tmp_path / "back").stat().st_size == 100 * MIB
+    assert (tmp_path / "back").stat().st_size == 192 * MIB
     assert await over_http(site, path) == stored.sha256
     grown = peak_mib(scheduler) - before[0], peak_mib(worker) - before[1]
-    assert max(grown) < 40, grown
+    assert max(grown) < 96, grown  # about 20; a busy machine fills HTTP/2's windows, some of 16 MiB
 
 
 async def over_http(site: Site, path: Path) -> str:

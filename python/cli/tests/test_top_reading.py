@@ -75,6 +75,11 @@ async def test_reasons_that_take_long_are_asked_for_seldom_and_kept_meanwhile(
     found = await reader.read()
     assert not server.wire.named("ListQueues")[-1].explain
     assert [[reason.code for reason in each.reasons] for each in found.queues] == [["NO_WORKER_FOR_TYPE"], []]
+    reader.forget()  # as after what a key did to a queue
+    clock.steps = iter([0.0, 0.0, 0.0, 0.5])
+    await reader.read()
+    await reader.read()
+    assert [each.explain for each in server.wire.named("ListQueues")[-2:]] == [True, False]
     clock.time += REST * 0.5
     await reader.read()
     assert server.wire.named("ListQueues")[-1].explain

@@ -14,6 +14,7 @@ import pytest
 from scripted_faults import Fault
 from scripted_server import ScriptedServer
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, RichLog, Static
 from top_snapshots import queue, status, task, worker
 
@@ -141,6 +142,43 @@ async def test_a_task_is_opened_and_its_page_follows_it(server: ScriptedServer) 
         await on.until(lambda: "page 7" in on.seen())
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.main)
+
+
+@pytest.mark.parametrize(
+    ("key", "part", "where", "call"),
+    [("enter", "#page", AsyncClient, "explain"), ("l", "#state", AsyncClient, "logs"), ("", "#rate", Reader, "read")],
+)
+async def test_what_comes_when_a_screen_is_being_closed_is_dropped(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, key: str, part: str, where: type, call: str
+) -> None:
+    reading, late, asked = asyncio.Event(), False, getattr(where, call)
+    opened: Screen[object] | None = None
+
+    async def parts_are_gone() -> None:
+        nonlocal late  # what is cancelled first shows nothing
+        reading.set()
+        while opened is None or opened.query(part):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        late = True
+
+    async def answer(*args: object, **named: object) -> object:
+        found = await asked(*args, **named)
+        await parts_are_gone()
+        return found
+
+    async def lines(*args: object, **named: object) -> AsyncIterator[object]:
+        async for line in asked(*args, **named):
+            await parts_are_gone()
+            yield line
+
+    async with shown(server) as on:
+        monkeypatch.setattr(where, call, lines if call == "logs" else answer)
+        if key:
+            await on.pilot.press(key)
+            await on.until(lambda: on.app.screen is not on.main)
+        opened = on.app.screen
+        await asyncio.wait_for(reading.wait(), 30)
+    assert late
 
 
 async def test_a_queue_opens_its_first_task_and_a_worker_shows_its_own(server: ScriptedServer) -> None:

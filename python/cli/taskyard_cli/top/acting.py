@@ -6,17 +6,17 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 
 from textual import work
-from textual.screen import Screen
 
 from taskyard_cli.show import status_word
 from taskyard_cli.task_commands import explanation
 from taskyard_cli.top.dialogs import Question, Sheet
+from taskyard_cli.top.leaving import Leaves
 from taskyard_cli.top.log_screen import LogScreen
 from taskyard_cli.top.rows import short_id
 from taskyard_client import AsyncClient, TaskyardError
 
 
-class Tells(Screen[None]):
+class Tells(Leaves):
     """A screen that says what went wrong with what its keys did."""
 
     def tell(self, error: TaskyardError) -> None:

@@ -9,11 +9,11 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widgets import Footer, RichLog, Static
 
 from taskyard.v1.tasks_pb2 import StoredLogLine
 from taskyard_cli.show import harmless
+from taskyard_cli.top.leaving import Leaves
 from taskyard_client import AsyncClient, DeadlineExceeded, TaskyardError, Unavailable
 
 KEPT = 10_000
@@ -24,7 +24,7 @@ AGAIN_S = 2.0
 """Between one try to reach the scheduler again and the next."""
 
 
-class LogScreen(Screen[None]):
+class LogScreen(Leaves):
     """Shows what a task wrote, all attempts, and new lines as they come.
 
     Args:
@@ -56,10 +56,12 @@ class LogScreen(Screen[None]):
 
     @work
     async def _follow(self) -> None:
-        while True:
+        while not self.leaving():
             try:
                 self._say("follows; esc goes back")
                 async for line in self._client.logs(self._task_id, follow=True):
+                    if self.leaving():
+                        return
                     self._write(line)
                 self._end_line()
                 self._say("that is all: the task has ended")
@@ -90,10 +92,11 @@ class LogScreen(Screen[None]):
 
     def _end_line(self, *, even_empty: bool = False) -> None:
         """Moves the line that has no end yet to those that have."""
-        if self._open[1] or even_empty:
+        if (self._open[1] or even_empty) and not self.leaving():
             self.query_one(RichLog).write(Text(harmless(self._open[1])))
             self.query_one("#open", Static).update("")
         self._open = ("", "")
 
     def _say(self, text: str) -> None:
-        self.query_one("#state", Static).update(harmless(text))
+        if not self.leaving():
+            self.query_one("#state", Static).update(harmless(text))

@@ -102,6 +102,10 @@ class Reader:
         failed, since = await self._failures.read(status, filter, now, round_trip=at - asked)
         return Snapshot(at, now, status, queues, workers, running, failed, since)
 
+    def forget(self) -> None:
+        """Reads all anew the next time, reasons too: somebody has just changed what they are."""
+        self._explain_at = self._outside_at = 0.0
+
     async def _ask_as_typed(self, filter: str) -> None:
         """Asks with the filter alone: what was refused has ours before it, and so another text and other places.
 

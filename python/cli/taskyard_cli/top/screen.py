@@ -94,6 +94,7 @@ class Main(ActsOnTask, HoldsQueues):
         self._trouble = ""
         self._since: datetime | None = None
         self._paused = False
+        self._acted = False  # what was read last is no longer so
         self._wake = asyncio.Event()
 
     def compose(self) -> ComposeResult:
@@ -119,7 +120,7 @@ class Main(ActsOnTask, HoldsQueues):
     @work
     async def _read(self) -> None:
         """Reads for ever; what goes wrong is said, and the last good snapshot stays."""
-        while True:
+        while not self.leaving():
             try:
                 await asyncio.wait_for(self._wake.wait(), self.rest_s)
             except TimeoutError:
@@ -131,6 +132,9 @@ class Main(ActsOnTask, HoldsQueues):
     async def _read_once(self) -> float:
         """Reads and shows a snapshot; returns how many seconds that was work for the scheduler."""
         begun = asyncio.get_running_loop().time()
+        if self._acted:
+            self._acted = False
+            self._reader.forget()
         try:
             self.snapshot = await self._reader.read(self._filter, self._room())
         except TaskyardError as error:
@@ -142,7 +146,8 @@ class Main(ActsOnTask, HoldsQueues):
             self._history.take(self.snapshot.at, self.snapshot.status)
         took = max(0.0, asyncio.get_running_loop().time() - begun)
         self.readings += 1
-        self._show()
+        if not self.leaving():
+            self._show()
         return took
 
     def _failed(self, error: TaskyardError) -> None:
@@ -239,6 +244,7 @@ class Main(ActsOnTask, HoldsQueues):
             self.notify("no queue is chosen: go to one with 1 and the arrows", severity="warning")
             return
         if await self.hold(row):
+            self._acted = True
             self._wake.set()
 
     def action_help(self) -> None:

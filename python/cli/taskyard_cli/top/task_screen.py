@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
+from rich.console import Group
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -59,11 +60,18 @@ class TaskScreen(ActsOnTask):
     @work
     async def _read(self) -> None:
         while True:
-            try:
-                found = await self.client.get_task(self._task_id)
-                why = await self.client.explain(self._task_id)
-                self.query_one("#page", Static).update(task_page(found, why.summary))
-                self.query_one("#state", Static).update("")
-            except TaskyardError as error:
-                self.query_one("#state", Static).update(harmless(f"! {error.message}"))
+            page, trouble = await self._asked()
+            if self.leaving():
+                return
+            if page is not None:
+                self.query_one("#page", Static).update(page)
+            self.query_one("#state", Static).update(trouble)
             await asyncio.sleep(self._interval)
+
+    async def _asked(self) -> tuple[Group | None, str]:
+        """Returns the task's page, or none and what went wrong."""
+        try:
+            found = await self.client.get_task(self._task_id)
+            return task_page(found, (await self.client.explain(self._task_id)).summary), ""
+        except TaskyardError as error:
+            return None, harmless(f"! {error.message}")
