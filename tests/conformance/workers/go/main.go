@@ -5,9 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log"
 	"math/rand"
 	"os"
@@ -23,6 +21,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -31,22 +30,25 @@ import (
 )
 
 const (
-	exitSuperseded   = 71
-	exitNotAccepted  = 72
-	exitTokenRefused = 73
+	exitSuperseded, exitNotAccepted, exitTokenRefused = 71, 72, 73
 
-	callDeadline    = 5 * time.Second
-	acknowledgeWait = 10 * time.Second
-	firstPause      = 100 * time.Millisecond
-	longestPause    = 5 * time.Second
-	largestMessage  = 16 << 20
-	largestOutput   = 256 << 10
-	tasksInFrame    = 512
-	bytesInFrame    = 1 << 20
+	callDeadline             = 5 * time.Second
+	acknowledgeWait          = 10 * time.Second
+	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+
+	largestMessage, largestOutput = 16 << 20, 256 << 10
+	tasksInFrame, bytesInFrame    = 512, 1 << 20
+
+	running     = pb.TaskStatus_TASK_STATUS_UNSPECIFIED // of an attempt that nobody told to stop
+	success     = pb.TaskStatus_TASK_STATUS_SUCCESS
+	failed      = pb.TaskStatus_TASK_STATUS_FAILED
+	timedOut    = pb.TaskStatus_TASK_STATUS_TIMEOUT
+	cancelled   = pb.TaskStatus_TASK_STATUS_CANCELLED
+	interrupted = pb.TaskStatus_TASK_STATUS_INTERRUPTED
+	rejected    = pb.TaskStatus_TASK_STATUS_REJECTED
 )
 
 func main() {
-	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	w := newWorker()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -55,8 +57,8 @@ func main() {
 	select {
 	case <-signals:
 		signal.Reset() // a second one ends it at once
-		w.drain()
-		time.AfterFunc(w.grace, w.interruptAll)
+		w.locked(w.drain)
+		time.AfterFunc(w.grace, func() { w.locked(w.interruptAll) })
 	case <-w.drained:
 	}
 	<-w.drained
@@ -65,64 +67,60 @@ func main() {
 
 // A worker and all that it knows. The mutex guards everything below it.
 type worker struct {
-	address, token, data, id string
-	slots                    int
-	grace                    time.Duration
+	scheduler       pb.WorkerServiceClient
+	token, data, id string
+	slots           int
+	grace           time.Duration
+	handlers        map[string]handler
 
-	handlers map[string]handler
-	wake     chan struct{} // there is something to send
-	retimed  chan struct{} // the heartbeat interval is new
-	drained  chan struct{} // closed when nothing is left to do, or to wait for
-	// A heartbeat of the old session that arrives while a new one is made would be answered SESSION_SUPERSEDED.
+	wake    chan struct{} // there is something to send
+	retimed chan struct{} // the heartbeat interval is new
+	drained chan struct{} // closed when nothing is left to do, or to wait for
+	// Held by a heartbeat and by registering: one of the old session that comes after the new one is made would be answered
+	// SESSION_SUPERSEDED, as if another process had taken the id.
 	session sync.Mutex
 
 	mu         sync.Mutex
-	connection *grpc.ClientConn
-	client     pb.WorkerServiceClient
-	registered bool
-	epoch      int64
+	epoch      int64 // 0: never registered
+	known      bool  // to the scheduler
 	interval   time.Duration
 	held       map[string]*attempt
-	running    int // handlers that have not ended; those of lost attempts too, which are not held any more
+	busy       int // slots that are taken: also by handlers of lost attempts, which are not held any more
 	stream     *stream
 	draining   bool
 	idle, over bool // while it drains: no handler runs; nothing is waited for
 }
 
 // One attempt that the worker holds: it runs, or its result is not acknowledged. What was said on an earlier stream is said
-// again, so each attempt knows the stream on which it came, was acknowledged and was reported.
+// again, so each attempt knows the stream on which it came, its start was acknowledged, its result was reported.
 type attempt struct {
-	assignment     *pb.TaskAssignment
-	interrupt      context.CancelFunc
-	stopped        pb.TaskStatus // what it was told to end as; none as long as it was not told to stop
-	entered        bool
-	result         *pb.TaskResult
-	receivedOn     *stream
-	acknowledgedOn *stream
-	reportedOn     *stream
+	*pb.TaskAssignment
+	interrupt                              context.CancelFunc
+	end                                    pb.TaskStatus // what it was told to end as
+	entered                                bool
+	result                                 *pb.TaskResult
+	receivedOn, acknowledgedOn, reportedOn *stream
 }
 
 // What was said and heard on one stream.
 type stream struct {
-	end               context.CancelFunc
+	close             context.CancelFunc
 	received, credits int64
 	greeted, draining bool
-	heard             bool
 }
 
 func newWorker() *worker {
 	w := &worker{
-		address: setting("TASKYARD_ADDRESS"), token: setting("TASKYARD_TOKEN"),
-		data: setting("TASKYARD_DATA"), id: setting("TASKYARD_WORKER_ID"),
+		scheduler: dial(setting("TASKYARD_ADDRESS")),
+		token:     setting("TASKYARD_TOKEN"), data: setting("TASKYARD_DATA"), id: setting("TASKYARD_WORKER_ID"),
 		slots: int(number("TASKYARD_CONCURRENCY")),
 		grace: time.Duration(number("TASKYARD_DRAIN_GRACE_S") * float64(time.Second)),
 		wake:  make(chan struct{}, 1), retimed: make(chan struct{}, 1), drained: make(chan struct{}),
-		held: map[string]*attempt{},
+		held: map[string]*attempt{}, interval: 10 * time.Second,
 	}
 	w.handlers = map[string]handler{
 		"conformance.echo": echo, "conformance.sleep": sleep, "conformance.fail": fail, "conformance.record": w.record,
 	}
-	w.dial()
 	return w
 }
 
@@ -147,27 +145,45 @@ func exit(code int, format string, values ...any) {
 	os.Exit(code)
 }
 
-// ---- the connection and the session
-
-// Opens a connection; an earlier one is closed, and its stream ends with it.
-func (w *worker) dial() {
-	pauses := backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.5, MaxDelay: longestPause}
-	connection, err := grpc.NewClient(w.address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: callDeadline}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestMessage), grpc.MaxCallSendMsgSize(largestMessage)))
-	if err != nil {
-		exit(2, "TASKYARD_ADDRESS is %q: %v", w.address, err)
-	}
+func (w *worker) locked(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.connection != nil {
-		w.connection.Close()
-	}
-	w.connection, w.client = connection, pb.NewWorkerServiceClient(connection)
+	do()
 }
 
-// The context of every call: it shows the token.
+func notify(channel chan struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default: // whoever listens will look anyway
+	}
+}
+
+// Waits before the next try: twice as long each time up to the longest, by chance between half of that and all of it.
+func pause(tries int) {
+	length := longestPause
+	if tries < 6 {
+		length = firstPause << tries
+	}
+	time.Sleep(length/2 + time.Duration(rand.Int63n(int64(length/2))))
+}
+
+// ---- the session
+
+// Makes the connection. gRPC by itself would wait up to two minutes between its tries; pings end one that is half-open.
+func dial(address string) pb.WorkerServiceClient {
+	pauses := backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.5, MaxDelay: longestPause}
+	connection, err := grpc.NewClient(address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: callDeadline}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestMessage), grpc.MaxCallSendMsgSize(largestMessage)))
+	if err != nil {
+		exit(2, "TASKYARD_ADDRESS is %q: %v", address, err)
+	}
+	return pb.NewWorkerServiceClient(connection)
+}
+
+// The context of a call, which shows the token.
 func (w *worker) authorized() context.Context {
 	return metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+w.token)
 }
@@ -176,49 +192,22 @@ func (w *worker) authorized() context.Context {
 func (w *worker) register() {
 	w.session.Lock()
 	defer w.session.Unlock()
-	for waits := (pause{}); ; waits.wait() {
-		ctx, done := context.WithTimeout(w.authorized(), callDeadline)
-		answer, err := w.caller().Register(ctx, w.announcement())
-		done()
-		if err == nil {
-			w.begin(answer)
-			return
-		}
-		w.giveUpIfRefused(err)
-		log.Printf("not registered yet: %v", err)
-	}
-}
-
-func (w *worker) caller() pb.WorkerServiceClient {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.client
-}
-
-func (w *worker) announcement() *pb.RegisterRequest {
-	host, err := os.Hostname()
-	if err != nil {
-		log.Printf("the host's name is not known: %v", err)
-	}
-	request := &pb.RegisterRequest{
-		WorkerId: w.id, Host: host, MaxConcurrency: int32(w.slots), Labels: map[string]string{"lang": "go"},
-	}
+	host, _ := os.Hostname() // for people; the worker is good without
+	request := &pb.RegisterRequest{WorkerId: w.id, Host: host, MaxConcurrency: int32(w.slots)}
 	for taskType := range w.handlers {
 		request.Capabilities = append(request.Capabilities, taskType)
 	}
-	return request
-}
-
-// Ends the worker when no later try can go better. A token that was good once may be good again.
-func (w *worker) giveUpIfRefused(err error) {
-	w.mu.Lock()
-	first := w.epoch == 0
-	w.mu.Unlock()
-	switch code := status.Code(err); {
-	case first && (code == codes.Unauthenticated || code == codes.PermissionDenied):
-		exit(exitTokenRefused, "TASKYARD_TOKEN is refused: %v", err)
-	case code == codes.InvalidArgument:
-		exit(exitNotAccepted, "not accepted: %v", err)
+	for tries := 0; ; tries++ {
+		ctx, done := context.WithTimeout(w.authorized(), callDeadline)
+		answer, err := w.scheduler.Register(ctx, request)
+		done()
+		if err == nil {
+			w.locked(func() { w.begin(answer) })
+			return
+		}
+		w.locked(func() { w.giveUpIfRefused(err) })
+		log.Printf("not registered yet: %v", err)
+		pause(tries)
 	}
 }
 
@@ -226,100 +215,25 @@ func (w *worker) begin(answer *pb.RegisterResponse) {
 	if !answer.Accepted {
 		exit(exitNotAccepted, "not accepted: %s", answer.Message)
 	}
-	w.mu.Lock()
-	w.epoch, w.registered = answer.SessionEpoch, true
-	w.mu.Unlock()
+	w.epoch, w.known = answer.SessionEpoch, true
 	w.setInterval(answer.HeartbeatIntervalSec)
 }
 
 func (w *worker) setInterval(seconds int32) {
-	w.mu.Lock()
-	w.interval = time.Duration(seconds) * time.Second
-	w.mu.Unlock()
-	signalOnce(w.retimed)
+	if seconds > 0 {
+		w.interval = time.Duration(seconds) * time.Second
+	}
+	notify(w.retimed)
 }
 
-func signalOnce(channel chan struct{}) {
-	select {
-	case channel <- struct{}{}:
-	default:
+// Ends the worker when no later try can go better. A token that was good once may be good again.
+func (w *worker) giveUpIfRefused(err error) {
+	switch code := status.Code(err); {
+	case w.epoch == 0 && (code == codes.Unauthenticated || code == codes.PermissionDenied):
+		exit(exitTokenRefused, "TASKYARD_TOKEN is refused: %v", err)
+	case code == codes.InvalidArgument:
+		exit(exitNotAccepted, "not accepted: %v", err)
 	}
-}
-
-// Sends heartbeats, the first of a session after half of its interval.
-func (w *worker) sendHeartbeats() {
-	<-w.retimed
-	misses := 0
-	for next := w.currentInterval() / 2; ; next = w.currentInterval() {
-		select {
-		case <-time.After(next):
-		case <-w.retimed:
-			continue
-		}
-		if err := w.heartbeat(); status.Code(err) != codes.DeadlineExceeded {
-			misses = 0
-		} else if misses++; misses == 2 {
-			log.Print("two calls got no answer: the connection is given up")
-			misses = 0
-			w.dial()
-		}
-	}
-}
-
-func (w *worker) currentInterval() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.interval
-}
-
-func (w *worker) heartbeat() error {
-	w.session.Lock()
-	defer w.session.Unlock()
-	request, open := w.signOfLife()
-	ctx, done := context.WithTimeout(w.authorized(), callDeadline)
-	defer done()
-	answer, err := w.caller().Heartbeat(ctx, request)
-	w.exitIfSuperseded(err)
-	if err != nil {
-		log.Printf("heartbeat: %v", err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if status.Code(err) == codes.NotFound {
-		w.registered = false
-	}
-	if open != nil && (!w.registered || err == nil && !answer.Ok) {
-		open.end()
-	}
-	w.lose(answer.GetLostTokens())
-	return err
-}
-
-func (w *worker) signOfLife() (*pb.HeartbeatRequest, *stream) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	request := &pb.HeartbeatRequest{
-		WorkerId: w.id, SessionEpoch: w.epoch, ActiveTasks: int32(w.running), Timestamp: time.Now().UnixMilli(),
-	}
-	for token := range w.held {
-		request.AttemptTokens = append(request.AttemptTokens, token)
-	}
-	return request, w.stream
-}
-
-// Stops attempts that are another's now; a result that is there already is kept until it is acknowledged.
-func (w *worker) lose(tokens []string) {
-	for _, token := range tokens {
-		if a := w.held[token]; a != nil && a.result == nil {
-			w.drop(a)
-		}
-	}
-}
-
-// Stops an attempt of which nothing more is said. Its slot is taken until its handler has ended.
-func (w *worker) drop(a *attempt) {
-	delete(w.held, a.assignment.AttemptToken)
-	a.stop(pb.TaskStatus_TASK_STATUS_CANCELLED)
 }
 
 func (w *worker) exitIfSuperseded(err error) {
@@ -330,70 +244,116 @@ func (w *worker) exitIfSuperseded(err error) {
 	}
 }
 
+// Sends heartbeats, the first after half of the interval.
+func (w *worker) sendHeartbeats() {
+	<-w.retimed
+	for soon := true; ; {
+		var next time.Duration
+		w.locked(func() { next = w.interval })
+		if soon {
+			next /= 2
+		}
+		select {
+		case <-w.retimed:
+			soon = true
+		case <-time.After(next):
+			soon = false
+			w.heartbeat()
+		}
+	}
+}
+
+func (w *worker) heartbeat() {
+	w.session.Lock()
+	defer w.session.Unlock()
+	var request *pb.HeartbeatRequest
+	var open *stream
+	w.locked(func() { request, open = w.signOfLife(), w.stream })
+	ctx, done := context.WithTimeout(w.authorized(), callDeadline)
+	defer done()
+	answer, err := w.scheduler.Heartbeat(ctx, request)
+	w.exitIfSuperseded(err)
+	w.locked(func() {
+		w.known = w.known && status.Code(err) != codes.NotFound
+		if open != nil && (!w.known || err == nil && !answer.Ok) {
+			open.close() // `serve` opens another
+		}
+		for _, token := range answer.GetLostTokens() {
+			w.drop(token)
+		}
+	})
+}
+
+func (w *worker) signOfLife() *pb.HeartbeatRequest {
+	request := &pb.HeartbeatRequest{
+		WorkerId: w.id, SessionEpoch: w.epoch, ActiveTasks: int32(w.busy), Timestamp: time.Now().UnixMilli(),
+	}
+	for token := range w.held {
+		request.AttemptTokens = append(request.AttemptTokens, token)
+	}
+	return request
+}
+
 // ---- the stream
 
 // Keeps a session and its stream open.
 func (w *worker) serve() {
-	for waits := (pause{}); ; waits.wait() {
-		if !w.isRegistered() {
+	for tries := 0; ; tries++ {
+		known := false
+		w.locked(func() { known = w.known })
+		if !known {
 			w.register()
 		}
 		heard, err := w.converse()
 		w.exitIfSuperseded(err)
 		log.Printf("the stream ended: %v", err)
 		if heard {
-			waits = pause{}
+			tries = 0
 		}
-		if status.Code(err) == codes.NotFound {
-			w.mu.Lock()
-			w.registered = false
-			w.mu.Unlock()
-		}
+		w.locked(func() { w.known = w.known && status.Code(err) != codes.NotFound })
+		pause(tries)
 	}
 }
 
-func (w *worker) isRegistered() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.registered
-}
-
-// Opens a stream and goes on until it ends; says whether anything came and why it ended.
-func (w *worker) converse() (bool, error) {
+// Opens a stream and goes on until it ends; says whether anything came, and why it ended.
+func (w *worker) converse() (heard bool, err error) {
 	ctx, end := context.WithCancel(w.authorized())
 	defer end()
-	call, err := w.caller().AssignTask(ctx)
+	call, err := w.scheduler.AssignTask(ctx)
 	if err != nil {
 		return false, err
 	}
-	s := &stream{end: end}
+	s := &stream{close: end}
 	w.setStream(s)
 	defer w.setStream(nil)
 	go w.sendFrames(ctx, s, call)
 	for {
 		frame, err := call.Recv()
 		if err != nil {
-			return s.heard, err
+			return heard, err
 		}
-		s.heard = true
-		w.take(s, frame)
+		heard = true
+		w.locked(func() { w.take(s, frame) })
 	}
 }
 
 func (w *worker) setStream(s *stream) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stream = s
-	w.changed()
+	w.locked(func() {
+		w.stream = s
+		w.changed()
+	})
 }
 
-// Sends what there is to say, until the stream ends; the reader learns why.
+// Sends what there is to say until the stream ends; why it did, the receiver learns.
 func (w *worker) sendFrames(ctx context.Context, s *stream, call pb.WorkerService_AssignTaskClient) {
 	for {
-		for frame := w.nextFrame(s); frame != nil; frame = w.nextFrame(s) {
+		var frame *pb.AssignTaskRequest
+		w.locked(func() { frame = w.nextFrame(s) })
+		if proto.Size(frame) > 0 {
 			if call.Send(frame) != nil {
 				return
 			}
+			continue
 		}
 		select {
 		case <-w.wake:
@@ -403,25 +363,20 @@ func (w *worker) sendFrames(ctx context.Context, s *stream, call pb.WorkerServic
 	}
 }
 
-// The next frame of a stream, nil when there is nothing to say. To be called with no lock.
+// The next frame of a stream; it is empty when there is nothing to say.
 func (w *worker) nextFrame(s *stream) *pb.AssignTaskRequest {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	frame := &pb.AssignTaskRequest{}
 	if !s.greeted {
 		s.greeted = true
 		frame.Hello = w.hello()
 	}
 	w.addAttempts(frame, s)
-	if credits := s.received + int64(w.slots-w.running); credits > s.credits && !w.draining {
+	if credits := s.received + int64(w.slots-w.busy); credits > s.credits && !w.draining {
 		s.credits, frame.Credits = credits, credits
 	}
 	if w.draining && !s.draining {
 		s.draining, frame.Draining = true, true
 		w.changed()
-	}
-	if proto.Size(frame) == 0 {
-		return nil
 	}
 	return frame
 }
@@ -429,7 +384,7 @@ func (w *worker) nextFrame(s *stream) *pb.AssignTaskRequest {
 func (w *worker) hello() *pb.Hello {
 	hello := &pb.Hello{WorkerId: w.id, SessionEpoch: w.epoch}
 	for token, a := range w.held {
-		hello.Attempts = append(hello.Attempts, &pb.HeldAttempt{TaskId: a.assignment.TaskId, AttemptToken: token})
+		hello.Attempts = append(hello.Attempts, &pb.HeldAttempt{TaskId: a.TaskId, AttemptToken: token})
 	}
 	return hello
 }
@@ -447,20 +402,14 @@ func (w *worker) addAttempts(frame *pb.AssignTaskRequest, s *stream) {
 			size += proto.Size(a.result)
 		} else if a.result == nil && a.entered && a.acknowledgedOn != s {
 			a.acknowledgedOn = s
-			start := &pb.StartAcknowledgement{TaskId: a.assignment.TaskId, AttemptToken: token}
+			start := &pb.StartAcknowledgement{TaskId: a.TaskId, AttemptToken: token}
 			frame.Acknowledgements = append(frame.Acknowledgements, start)
-			size += proto.Size(start)
 		}
 	}
 }
 
 // Takes a frame in the order of its parts: a cancel may stand before its assignment.
 func (w *worker) take(s *stream, frame *pb.AssignTaskResponse) {
-	if frame.Config != nil {
-		w.setInterval(frame.Config.HeartbeatIntervalSec)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, acknowledged := range frame.ResultAcks {
 		delete(w.held, acknowledged.AttemptToken)
 	}
@@ -470,22 +419,140 @@ func (w *worker) take(s *stream, frame *pb.AssignTaskResponse) {
 	for _, assignment := range frame.Assignments {
 		w.accept(s, assignment)
 	}
+	if frame.Config != nil {
+		w.setInterval(frame.Config.HeartbeatIntervalSec)
+	}
 	w.draining = w.draining || frame.Drain
 	w.changed()
 }
 
+// ---- attempts; everything here but `run` is called under the mutex
+
+// Takes an assignment: runs it, or answers at once what cannot run. One that is held already is only counted.
+func (w *worker) accept(s *stream, t *pb.TaskAssignment) {
+	a := w.held[t.AttemptToken]
+	if a == nil {
+		a = &attempt{TaskAssignment: t}
+		w.held[t.AttemptToken] = a
+		w.begins(a)
+	}
+	if a.receivedOn != s {
+		a.receivedOn = s
+		s.received++
+	}
+}
+
+func (w *worker) begins(a *attempt) {
+	handle := w.handlers[a.TaskType]
+	switch {
+	case w.draining:
+		a.result = a.resultOf(interrupted, "the worker is draining")
+	case handle == nil:
+		a.result = a.resultOf(rejected, fmt.Sprintf("this worker does not run tasks of type %s", a.TaskType))
+	default:
+		var ctx context.Context
+		ctx, a.interrupt = context.WithCancel(context.Background())
+		w.busy++
+		go w.run(ctx, a, handle)
+	}
+}
+
+func (a *attempt) resultOf(end pb.TaskStatus, message string) *pb.TaskResult {
+	return &pb.TaskResult{TaskId: a.TaskId, AttemptToken: a.AttemptToken, Status: end, ErrorMessage: message}
+}
+
+// Runs a handler to its end.
+func (w *worker) run(ctx context.Context, a *attempt, handle handler) {
+	defer a.interrupt()
+	began := time.Now()
+	w.locked(func() {
+		a.entered = true
+		w.changed()
+	})
+	if a.TimeoutMs > 0 {
+		late := func() { w.locked(func() { a.stop(timedOut) }) }
+		defer time.AfterFunc(time.Duration(a.TimeoutMs)*time.Millisecond, late).Stop()
+	}
+	output, err := handle(ctx, a.TaskAssignment)
+	w.locked(func() {
+		w.busy--
+		a.result = a.ended(output, err)
+		a.result.DurationMs = time.Since(began).Milliseconds()
+		w.changed()
+	})
+}
+
+func (a *attempt) ended(output any, err error) *pb.TaskResult {
+	if a.end != running {
+		return a.resultOf(a.end, "the handler was told to stop")
+	}
+	var encoded []byte
+	if err == nil {
+		encoded, err = json.Marshal(output)
+	}
+	if len(encoded) > largestOutput {
+		err = failure{"NON_RETRYABLE", fmt.Sprintf("the output has %d bytes of at most %d", len(encoded), largestOutput)}
+	}
+	if err == nil {
+		result := a.resultOf(success, "")
+		result.OutputJson = string(encoded)
+		return result
+	}
+	result := a.resultOf(failed, err.Error())
+	result.ErrorKind = "HANDLER_ERROR"
+	if known, ok := err.(failure); ok {
+		result.ErrorKind = known.kind
+	}
+	return result
+}
+
+// Tells a handler to stop; its attempt ends with the status of the first such word.
+func (a *attempt) stop(end pb.TaskStatus) {
+	if a.result == nil && a.end == running {
+		a.end = end
+		a.interrupt()
+	}
+}
+
+func (w *worker) cancel(order *pb.CancelAttempt) {
+	a, end := w.held[order.AttemptToken], cancelled
+	if order.Reason == "timeout" {
+		end = timedOut
+	}
+	switch {
+	case order.Reason == "fenced":
+		w.drop(order.AttemptToken)
+	case a != nil:
+		a.stop(end)
+	default: // its assignment comes later, or never
+		a = &attempt{TaskAssignment: &pb.TaskAssignment{TaskId: order.TaskId, AttemptToken: order.AttemptToken}}
+		a.result = a.resultOf(end, "stopped before its start")
+		w.held[order.AttemptToken] = a
+	}
+}
+
+// Stops an attempt that is another's now; nothing more is said of it. Its slot stays taken until its handler has ended. What
+// has ended already is kept until it is acknowledged.
+func (w *worker) drop(token string) {
+	if a := w.held[token]; a != nil && a.result == nil {
+		delete(w.held, token)
+		a.stop(cancelled)
+	}
+}
+
+// ---- the end
+
 // Tells the sender that there may be something to say, and main when all is done.
 func (w *worker) changed() {
-	signalOnce(w.wake)
-	if !w.draining || w.running > 0 {
+	notify(w.wake)
+	if !w.draining || w.busy > 0 {
 		return
 	}
 	if !w.idle {
 		w.idle = true
-		time.AfterFunc(acknowledgeWait, w.giveUpResults)
+		time.AfterFunc(acknowledgeWait, func() { w.locked(w.finish) })
 	}
-	told := w.stream == nil || w.stream.draining
-	if told && len(w.held) == 0 {
+	if told := w.stream == nil || w.stream.draining; told && len(w.held) == 0 {
 		w.finish()
 	}
 }
@@ -497,175 +564,17 @@ func (w *worker) finish() {
 	}
 }
 
-func (w *worker) giveUpResults() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.over {
-		log.Printf("%d results were not acknowledged; their tasks will run again", len(w.held))
-	}
-	w.finish()
-}
-
-// ---- attempts
-
-// Tells a running handler to stop; its attempt ends with the status of the first such word.
-func (a *attempt) stop(end pb.TaskStatus) {
-	if a.stopped == pb.TaskStatus_TASK_STATUS_UNSPECIFIED {
-		a.stopped = end
-		a.interrupt()
-	}
-}
-
-func (w *worker) cancel(order *pb.CancelAttempt) {
-	a := w.held[order.AttemptToken]
-	end := pb.TaskStatus_TASK_STATUS_CANCELLED
-	if order.Reason == "timeout" {
-		end = pb.TaskStatus_TASK_STATUS_TIMEOUT
-	}
-	switch {
-	case a == nil && order.Reason != "fenced":
-		absent := &pb.TaskAssignment{TaskId: order.TaskId, AttemptToken: order.AttemptToken}
-		w.held[order.AttemptToken] = &attempt{assignment: absent, result: resultOf(absent, end, "cancelled before its start")}
-	case a != nil && a.result == nil && order.Reason == "fenced":
-		w.drop(a)
-	case a != nil && a.result == nil:
-		a.stop(end)
-	}
-}
-
-func resultOf(t *pb.TaskAssignment, end pb.TaskStatus, message string) *pb.TaskResult {
-	return &pb.TaskResult{TaskId: t.TaskId, AttemptToken: t.AttemptToken, Status: end, ErrorMessage: message}
-}
-
-// Takes an assignment: runs it, or answers at once what cannot run. One that is held already is only counted.
-func (w *worker) accept(s *stream, t *pb.TaskAssignment) {
-	a := w.held[t.AttemptToken]
-	if a == nil {
-		a = &attempt{assignment: t}
-		w.held[t.AttemptToken] = a
-		w.startOrReject(a)
-	}
-	if a.receivedOn != s {
-		a.receivedOn = s
-		s.received++
-	}
-}
-
-func (w *worker) startOrReject(a *attempt) {
-	run := w.handlers[a.assignment.TaskType]
-	switch {
-	case w.draining:
-		a.result = resultOf(a.assignment, pb.TaskStatus_TASK_STATUS_INTERRUPTED, "the worker is draining")
-	case run == nil:
-		why := fmt.Sprintf("this worker does not run tasks of type %s", a.assignment.TaskType)
-		a.result = resultOf(a.assignment, pb.TaskStatus_TASK_STATUS_REJECTED, why)
-	default:
-		var ctx context.Context
-		ctx, a.interrupt = context.WithCancel(context.Background())
-		w.running++
-		go w.run(ctx, a, run)
-	}
-}
-
-// Runs a handler and keeps its result until it is acknowledged.
-func (w *worker) run(ctx context.Context, a *attempt, handle handler) {
-	defer a.interrupt()
-	began := time.Now()
-	w.enter(a)
-	if limit := a.assignment.TimeoutMs; limit > 0 {
-		defer time.AfterFunc(time.Duration(limit)*time.Millisecond, func() { w.expire(a) }).Stop()
-	}
-	output, err := guarded(ctx, handle, a.assignment)
-	w.leave(a, output, err, time.Since(began))
-}
-
-func (w *worker) expire(a *attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a.stop(pb.TaskStatus_TASK_STATUS_TIMEOUT)
-}
-
-func (w *worker) enter(a *attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a.entered = true
-	w.changed()
-}
-
-func (w *worker) leave(a *attempt, output any, err error, took time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.running--
-	if a.stopped == pb.TaskStatus_TASK_STATUS_UNSPECIFIED {
-		a.result = ended(a.assignment, output, err)
-	} else {
-		a.result = resultOf(a.assignment, a.stopped, "the handler was told to stop")
-	}
-	a.result.DurationMs = took.Milliseconds()
-	w.changed()
-}
-
-// Calls a handler; its panic is its failure, not the worker's.
-func guarded(ctx context.Context, handle handler, t *pb.TaskAssignment) (output any, err error) {
-	defer func() {
-		if caught := recover(); caught != nil {
-			err = fmt.Errorf("the handler panicked: %v", caught)
-		}
-	}()
-	input, err := inputOf(t)
-	if err != nil {
-		return nil, err
-	}
-	return handle(ctx, t, input)
-}
-
-// The result of a handler that came to its own end.
-func ended(t *pb.TaskAssignment, output any, err error) *pb.TaskResult {
-	if err != nil {
-		return failed(t, err)
-	}
-	encoded, err := json.Marshal(output)
-	if err != nil {
-		return failed(t, err)
-	}
-	if len(encoded) > largestOutput {
-		why := fmt.Sprintf("the output has %d bytes; at most %d are taken", len(encoded), largestOutput)
-		return failed(t, failure{"NON_RETRYABLE", why})
-	}
-	result := resultOf(t, pb.TaskStatus_TASK_STATUS_SUCCESS, "")
-	result.OutputJson = string(encoded)
-	return result
-}
-
-func failed(t *pb.TaskAssignment, err error) *pb.TaskResult {
-	result := resultOf(t, pb.TaskStatus_TASK_STATUS_FAILED, err.Error())
-	result.ErrorKind = "HANDLER_ERROR"
-	var known failure
-	if errors.As(err, &known) {
-		result.ErrorKind = known.kind
-	}
-	return result
-}
-
-// ---- the end
-
 func (w *worker) drain() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.draining = true
-	if !w.registered {
+	if w.epoch == 0 {
 		exit(0, "stopped before it was registered")
 	}
+	w.draining = true
 	w.changed()
 }
 
 func (w *worker) interruptAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, a := range w.held {
-		if a.result == nil {
-			a.stop(pb.TaskStatus_TASK_STATUS_INTERRUPTED)
-		}
+		a.stop(interrupted)
 	}
 }
 
@@ -674,129 +583,102 @@ func (w *worker) deregister() {
 	defer w.session.Unlock()
 	ctx, done := context.WithTimeout(w.authorized(), callDeadline)
 	defer done()
-	_, err := w.caller().Deregister(ctx, &pb.DeregisterRequest{WorkerId: w.id, SessionEpoch: w.epoch})
+	_, err := w.scheduler.Deregister(ctx, &pb.DeregisterRequest{WorkerId: w.id, SessionEpoch: w.epoch})
 	w.exitIfSuperseded(err)
 	if err != nil {
 		log.Printf("not deregistered: %v", err)
 	}
 }
 
-// A series of waits, each twice the one before up to the longest, by chance between half of that and all of it.
-type pause struct{ length time.Duration }
-
-func (p *pause) wait() {
-	if p.length *= 2; p.length == 0 {
-		p.length = firstPause
-	} else if p.length > longestPause {
-		p.length = longestPause
-	}
-	time.Sleep(p.length/2 + time.Duration(rand.Int63n(int64(p.length/2))))
-}
-
 // ---- the task types
 
 // Does one task; ends early when its context does.
-type handler func(ctx context.Context, t *pb.TaskAssignment, input mapping) (any, error)
+type handler func(ctx context.Context, t *pb.TaskAssignment) (any, error)
 
-// What a handler gets. The values stay as they came, so that no number and no letter changes.
-type mapping map[string]json.RawMessage
-
-// A failure of which more is known than that the handler failed.
+// A failure of a kind.
 type failure struct{ kind, message string }
 
 func (f failure) Error() string { return f.message }
 
-// The input of a task: `input_json` over `params`.
-func inputOf(t *pb.TaskAssignment) (mapping, error) {
-	input := mapping{}
+// The input of a task, `input_json` over `params`. The values stay as they came, so that no number and no letter changes.
+func mapping(t *pb.TaskAssignment) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
 	for name, text := range t.Params {
-		encoded, err := json.Marshal(text)
-		if err != nil {
-			return nil, err
-		}
-		input[name] = encoded
+		values[name], _ = json.Marshal(text) // a text always can be
 	}
 	if t.InputJson != "" {
-		if err := json.Unmarshal([]byte(t.InputJson), &input); err != nil {
+		if err := json.Unmarshal([]byte(t.InputJson), &values); err != nil {
 			return nil, failure{"INVALID_INPUT", "the input is no JSON object: " + err.Error()}
 		}
 	}
-	return input, nil
+	return values, nil
 }
 
-// A text of the input, or the default where it has none.
-func (m mapping) text(name, otherwise string) string {
-	var text string
-	if m[name] == nil {
-		return otherwise
-	}
-	if json.Unmarshal(m[name], &text) != nil {
-		return string(m[name])
-	}
-	return text
+// What the types other than echo take. A json.Number may come as a text, as numbers among the params do.
+type input struct {
+	Key, Kind, Message string
+	Seconds            json.Number
+	SucceedFrom        json.Number `json:"succeed_from"`
 }
 
-// A number of the input; params have it as a text.
-func (m mapping) number(name, otherwise string) (float64, error) {
-	value, err := strconv.ParseFloat(m.text(name, otherwise), 64)
+func inputOf(t *pb.TaskAssignment) (in input, seconds float64, err error) {
+	in = input{Kind: "HANDLER_ERROR", Message: "failed as it was told", Seconds: "0", SucceedFrom: "0"}
+	values, err := mapping(t)
 	if err != nil {
-		return 0, failure{"INVALID_INPUT", fmt.Sprintf("%s is %q, and should be a number", name, m.text(name, ""))}
+		return in, 0, err
 	}
-	return value, nil
+	encoded, _ := json.Marshal(values) // it was JSON before
+	if err := json.Unmarshal(encoded, &in); err != nil {
+		return in, 0, failure{"INVALID_INPUT", err.Error()}
+	}
+	seconds, err = in.Seconds.Float64()
+	return in, seconds, err
 }
 
-func echo(_ context.Context, _ *pb.TaskAssignment, input mapping) (any, error) {
-	return input, nil
+func echo(_ context.Context, t *pb.TaskAssignment) (any, error) {
+	return mapping(t)
 }
 
-func sleep(ctx context.Context, _ *pb.TaskAssignment, input mapping) (any, error) {
-	seconds, err := input.number("seconds", "")
+func sleep(ctx context.Context, t *pb.TaskAssignment) (any, error) {
+	_, seconds, err := inputOf(t)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"slept_seconds": seconds}, waitFor(ctx, seconds)
+	wait(ctx, seconds)
+	return map[string]any{"slept_seconds": seconds}, nil
 }
 
-func waitFor(ctx context.Context, seconds float64) error {
+func wait(ctx context.Context, seconds float64) {
 	select {
 	case <-time.After(time.Duration(seconds * float64(time.Second))):
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
-func fail(_ context.Context, t *pb.TaskAssignment, input mapping) (any, error) {
-	from, err := input.number("succeed_from", "inf")
+func fail(_ context.Context, t *pb.TaskAssignment) (any, error) {
+	in, _, err := inputOf(t)
 	if err != nil {
 		return nil, err
 	}
-	if float64(t.Attempt) >= from {
+	if from, _ := in.SucceedFrom.Int64(); from > 0 && int64(t.Attempt) >= from {
 		return map[string]any{"attempt": t.Attempt}, nil
 	}
-	return nil, failure{input.text("kind", "HANDLER_ERROR"), input.text("message", "failed as it was told")}
+	return nil, failure{in.Kind, in.Message}
 }
 
-func (w *worker) record(ctx context.Context, t *pb.TaskAssignment, input mapping) (any, error) {
-	key := input.text("key", "")
-	seconds, err := input.number("seconds", "0")
+func (w *worker) record(ctx context.Context, t *pb.TaskAssignment) (any, error) {
+	in, seconds, err := inputOf(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := appendLine(filepath.Join(w.data, "conformance-records"), fmt.Sprintf("%s %d\n", key, t.Attempt)); err != nil {
+	file, err := os.OpenFile(filepath.Join(w.data, "conformance-records"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"recorded": key}, waitFor(ctx, seconds)
-}
-
-func appendLine(path, line string) error {
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
+	defer file.Close()
+	if _, err := fmt.Fprintf(file, "%s %d\n", in.Key, t.Attempt); err != nil {
+		return nil, err
 	}
-	if _, err = io.WriteString(file, line); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
+	wait(ctx, seconds)
+	return map[string]any{"recorded": in.Key}, nil
 }
