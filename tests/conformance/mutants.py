@@ -15,6 +15,7 @@ from taskyard.v1.workers_pb2 import AssignTaskRequest, LogChunkAck
 from taskyard_worker import grpc_link, outcome, runner, work
 from taskyard_worker.attempts import Attempt, StopCause
 from taskyard_worker.credits import Credits
+from taskyard_worker.exclusive import Exclusives
 from taskyard_worker.isolation import ProcessIsolation
 from taskyard_worker.keys import FileKeys
 from taskyard_worker.link import LinkError
@@ -278,3 +279,9 @@ def leaves_without_a_word() -> None:
 @mutant("exclusive-lease-end", "the process of 'alone' still runs")
 def lets_an_exclusive_task_outlive_its_lease() -> None:
     replace(ProcessIsolation, "renew", nothing)
+
+
+@mutant("exclusive-killed-or-refused", "the worker reported no result of a")
+def runs_an_exclusive_task_as_any_other() -> None:
+    given = Exclusives.killable
+    replace(Exclusives, "killable", lambda self, handler: given(self, handler) and handler)

@@ -79,6 +79,16 @@ async def started(stage: Stage, task: str, within_s: float = 0) -> None:
 
 
 @verb("scripted")
+async def taken(stage: Stage, task: str, within_s: float = 0) -> None:
+    """The worker must acknowledge the start of the attempt, or refuse it: NON_RETRYABLE."""
+    seen = stage.attempt(task)
+    sentence = f"the worker neither acknowledged the start of {task} nor refused it"
+    await stage.until(lambda: seen.starts > 0 or bool(seen.results), sentence, within_s)
+    if seen.results:
+        expect_same(f"the error_kind of {task}", "NON_RETRYABLE", seen.results[-1].error_kind)
+
+
+@verb("scripted")
 async def result(
     stage: Stage,
     task: str,

@@ -449,6 +449,8 @@ func (w *worker) begins(a *attempt) {
 		a.result = a.resultOf(interrupted, "the worker is draining")
 	case handle == nil:
 		a.result = a.resultOf(rejected, fmt.Sprintf("this worker does not run tasks of type %s", a.TaskType))
+	case a.Exclusive: // nothing could kill it before its lease ends: another attempt would run beside it
+		a.result = a.ended(nil, failure{"NON_RETRYABLE", "this worker cannot kill what it runs: leave 'exclusive' out"})
 	default:
 		var ctx context.Context
 		ctx, a.interrupt = context.WithCancel(context.Background())
