@@ -1,21 +1,28 @@
-"""The command: `python -m conformance.kit [options] -- COMMAND…`. Exit codes: 0 passed, 1 failed, 2 wrong arguments."""
+"""The command: `python -m conformance.kit [options] -- COMMAND…`.
+
+Exit codes: 0 passed, 1 failed, 2 wrong arguments, 130 Ctrl-C, 143 SIGTERM.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import math
+import os
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from conformance.kit import report
 from conformance.kit.playing import Outcome, play_all
-from conformance.kit.scenario import Scenario, ScenarioError, one_of, read_all
+from conformance.kit.scenario import Scenario, ScenarioError, read_all
 from conformance.kit.stage import PATIENCE_S
+from conformance.kit.unmet import one_of
 
-PASSED, FAILED, USAGE = 0, 1, 2
+PASSED, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 SIDE_BY_SIDE = 4
 PATIENCE = "how long the worker may take where a scenario does not say (default: 15)"
 
@@ -35,11 +42,29 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--list", action="store_true", help="list the scenarios and play none")
     found.add_argument("--json", action="store_true", help="print everything as JSON instead of the table")
     found.add_argument("--compare", type=Path, metavar="FILE", help="compare with --json of another worker")
-    found.add_argument("-j", type=int, default=SIDE_BY_SIDE, metavar="N", help="how many side by side (default: 4)")
-    found.add_argument("--patience", type=float, default=PATIENCE_S, metavar="SECONDS", help=PATIENCE)
+    found.add_argument("-j", type=count, default=SIDE_BY_SIDE, metavar="N", help="how many side by side (default: 4)")
+    found.add_argument("--patience", type=duration, default=PATIENCE_S, metavar="SECONDS", help=PATIENCE)
     found.add_argument("-v", action="store_true", help="print what came, in order, and the history of each")
     found.add_argument("command", nargs="*", metavar="COMMAND", help="the worker's command line")
     return found
+
+
+def count(text: str) -> int:
+    """Reads how many side by side."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """Reads seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,7 +80,18 @@ def main(argv: Sequence[str]) -> int:
     except (Wrong, ScenarioError) as error:
         print(f"conformance: {error}", file=sys.stderr)
         return USAGE
-    return told(scenarios, command, arguments, others)
+    try:
+        return told(scenarios, command, arguments, others)
+    except KeyboardInterrupt:
+        return stopped(INTERRUPTED)
+    except asyncio.CancelledError:
+        return stopped(TERMINATED)
+
+
+def stopped(code: int) -> int:
+    """Says that not everything was played; returns the code."""
+    print("conformance: stopped; every worker that it had started is killed", file=sys.stderr)
+    return code
 
 
 def told(
@@ -71,12 +107,20 @@ def told(
 
     if not arguments.json:
         print(report.heading(), flush=True)
-    outcomes = asyncio.run(play_all(scenarios, command, max(1, arguments.j), tell, arguments.patience))
+    outcomes = asyncio.run(stoppable(play_all(scenarios, command, arguments.j, tell, arguments.patience)))
     print(report.as_json(outcomes) if arguments.json else report.summary(outcomes))
     unlike = report.differences(outcomes, others) if others is not None else []
     for sentence in unlike:
         print(sentence, file=sys.stderr)
     return PASSED if all(each.passed for each in outcomes) and not unlike else FAILED
+
+
+async def stoppable(playing: Coroutine[None, None, list[Outcome]]) -> list[Outcome]:
+    """Plays until SIGTERM cancels it, as Ctrl-C does by itself: what was started is ended."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await playing
 
 
 def chosen(scenarios: list[Scenario], arguments: argparse.Namespace) -> list[Scenario]:
@@ -85,6 +129,8 @@ def chosen(scenarios: list[Scenario], arguments: argparse.Namespace) -> list[Sce
     for name in arguments.only or ():
         if name not in names:
             raise Wrong(f"there is no scenario {name!r}; {one_of(name, names)}")
+        if arguments.core and not next(each for each in scenarios if each.name == name).core:
+            raise Wrong(f"{name!r} is not of the core; leave --core out")
     return [
         each
         for each in scenarios
@@ -95,11 +141,22 @@ def chosen(scenarios: list[Scenario], arguments: argparse.Namespace) -> list[Sce
 def runnable(command: list[str]) -> list[str]:
     """Returns the command with the path of its program. Raises Wrong."""
     if not command:
-        raise Wrong("no worker is given; write its command line after `--`, such as `-- ./my-worker`")
+        raise Wrong('no worker is given; write its command line as WORKER="…" of `make conformance`, or after `--`')
     program = shutil.which(command[0])
     if program is None:
-        raise Wrong(f"there is no program {command[0]!r} to start the worker with; is its path right?")
+        raise Wrong(f"cannot start the worker: {why_not(Path(command[0]))}")
     return [str(Path(program).absolute()), *command[1:]]
+
+
+def why_not(program: Path) -> str:
+    """Returns why a program cannot be started, with the way out."""
+    if program.is_dir():
+        return f"{str(program)!r} is a folder; name the program in it"
+    if program.is_file() and len(program.parts) > 1:
+        return f"{str(program)!r} is not executable; `chmod +x` it, or name its interpreter first"
+    if program.is_file():
+        return f"{str(program)!r} is not on PATH; write ./{program}"
+    return f"there is no program {str(program)!r}; is its path right, seen from {Path.cwd()}?"
 
 
 def histories(path: Path | None) -> dict[str, list[str]] | None:
@@ -107,10 +164,31 @@ def histories(path: Path | None) -> dict[str, list[str]] | None:
     if path is None:
         return None
     try:
-        return {each["scenario"]: each["history"] for each in json.loads(path.read_text())}
+        return {each["scenario"]: lines(each["history"]) for each in json.loads(path.read_text())}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Wrong(f"--compare {path}: it is not what --json printed ({error})") from error
 
 
+def lines(history: object) -> list[str]:
+    """Returns a history that is one. Raises TypeError."""
+    if not isinstance(history, list):
+        raise TypeError(f"a history is {history!r}, but must be a list of lines")
+    return list(map(str, history))
+
+
+def without_reader(argv: Sequence[str]) -> int:
+    """Plays; ends without a word when nobody reads any more what it prints (`| head`)."""
+    readerless = False
+    code = FAILED
+    try:
+        code = main(argv)
+        sys.stdout.flush()
+    except* BrokenPipeError:
+        readerless = True
+    if readerless:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(without_reader(sys.argv[1:]))

@@ -33,7 +33,7 @@ def details(outcome: Outcome) -> str:
     """Returns the story, the history and the worker's last lines."""
     parts = [f"--- {outcome.scenario.name}: what came", *outcome.story, "--- its history", *outcome.history]
     if not outcome.passed:
-        parts += ["--- the worker's last lines", outcome.output]
+        parts += ["--- the worker's last lines", outcome.output.strip() or "(it wrote nothing)"]
     return "\n".join(parts)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import yaml
 
 from conformance.kit import steps  # noqa: F401  # so that every verb is in the table
+from conformance.kit.unmet import one_of
 from conformance.kit.verb import KINDS, VERBS, Verb
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
@@ -141,10 +140,3 @@ class Reader:
 
     def _error(self, node: yaml.Node, text: str) -> ScenarioError:
         return ScenarioError(f"{self._file}:{node.start_mark.line + 1}: {text}")
-
-
-def one_of(given: str, known: Iterable[str]) -> str:
-    """Returns the way out for a name that nobody knows."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(given), names, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"write one of {', '.join(names)}"

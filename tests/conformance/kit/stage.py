@@ -48,7 +48,7 @@ class Stage:
         self.worker_id = f"conformance-{name}"
         self.changed = Changes()
         self.wire = Wire()
-        self.worker = WorkerProcess(command, folder / "worker.log")
+        self.worker = WorkerProcess(command, folder / "worker.log", self.changed)
         self.site = Site(folder) if scheduler == "real" else None
         self.token = self.site.token(Role.WORKER) if self.site else secrets.token_hex(16)
         self.scripted = ScriptedScheduler(self.changed, self.token)
@@ -81,15 +81,22 @@ class Stage:
     # --- waiting ---------------------------------------------------------------------------------
 
     async def until(self, check: Callable[[], bool], sentence: str | Callable[[], str], within_s: float = 0) -> None:
-        """Returns once `check` holds. Raises Unmet when it does not in time, or when the worker breaks a rule."""
+        """Returns once `check` holds. Raises Unmet when it does not in time, a rule is broken or the worker is gone."""
         breaches = self.scripted.breaches
+        words = sentence if callable(sentence) else lambda: sentence
 
         def settled() -> bool:
-            return bool(breaches) or check()
+            return bool(breaches) or check() or self.worker.over is not None
 
-        words = sentence if callable(sentence) else lambda: sentence
         await self.changed.until(settled, within_s or self.patience_s, words)
         self.no_breach()
+        if not check():
+            self.not_over(words())
+
+    def not_over(self, sentence: str) -> None:
+        """Raises Unmet with the sentence when the worker has ended, so that what it says cannot come any more."""
+        if self.worker.over is not None:
+            raise Unmet(f"{sentence} (the worker has ended with exit code {self.worker.over})")
 
     def no_breach(self) -> None:
         """Raises Unmet with the first rule that the worker broke."""

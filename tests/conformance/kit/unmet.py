@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 
 
 class Unmet(Exception):
     """The worker did not do what the contract asks; the text says what was expected and what was seen."""
+
+
+def one_of(given: str, known: Iterable[str]) -> str:
+    """Returns the way out for a name that nobody knows."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(given), names, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"write one of {', '.join(names)}"
+
+
+def expect_known(what: str, given: str, known: Iterable[str]) -> None:
+    """Raises Unmet with the way out when a scenario gives a name that nobody knows."""
+    names = list(known)
+    if given not in names:
+        raise Unmet(f"there is no {what} {given!r}; {one_of(given, names)}")
 
 
 class Changes:

@@ -98,7 +98,11 @@ def fresh(
 
 async def connected(stage: Stage) -> None:
     """Returns once the worker has a stream open."""
-    await stage.until(lambda: stage.scripted.stream is not None, "the worker opened no stream")
+
+    def sentence() -> str:
+        return "the worker opened no stream" if stage.scripted.registrations else "the worker did not register"
+
+    await stage.until(lambda: stage.scripted.stream is not None, sentence)
 
 
 async def credited(stage: Stage, count: int) -> None:

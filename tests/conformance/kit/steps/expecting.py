@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from conformance.kit.matching import difference
-from conformance.kit.seen import output_of, status_name
+from conformance.kit.seen import Seen, output_of, status_name
 from conformance.kit.stage import Stage
-from conformance.kit.unmet import Unmet
+from conformance.kit.unmet import Unmet, one_of
 from conformance.kit.verb import Anything, Names, verb
 
 MISSING: Any = object()
@@ -75,7 +75,8 @@ async def heartbeat(stage: Stage, held: Names | None = None, more: int = 1, with
 async def started(stage: Stage, task: str, within_s: float = 0) -> None:
     """The worker must acknowledge the start of the attempt."""
     seen = stage.attempt(task)
-    await stage.until(lambda: seen.starts > 0, f"the worker did not acknowledge the start of {task}", within_s)
+    sentence = f"the worker did not acknowledge the start of {task}"
+    await while_it_runs(stage, seen, lambda: seen.starts > 0, lambda: sentence, within_s)
 
 
 @verb("scripted")
@@ -111,9 +112,7 @@ async def result(
 
     await stage.until(lambda: len(seen.results) >= times, sentence, within_s)
     found = seen.results[-1]
-    name = status_name(found.status)
-    told = f" ({found.error_kind}: {found.error_message[:200]})" if found.error_kind or found.error_message else ""
-    expect(name == status, f"{task} ended {name}{told}, but must end {status}")
+    expect(status_name(found.status) == status, f"{end_of(seen)}, but must end {status}")
     if output is not MISSING:
         expect_same(f"the output of {task}", stage.fill(output), output_of(found))
     if error_kind:
@@ -162,12 +161,12 @@ async def never(stage: Stage, what: str, task: str = "", for_s: float = 1.0) -> 
     }
     count = {**counts, **since}.get(what)
     if count is None:
-        raise Unmet(f"nobody counts {what!r}; write one of {', '.join([*counts, *since])}")
+        raise Unmet(f"nobody counts {what!r}; {one_of(what, [*counts, *since])}")
     base = count() if what in since else 0
     with_task = f" of {task}" if task else ""
     try:
         await stage.until(partial(exceeds, count, base), "", for_s)
-    except Unmet:
+    except Unmet:  # not in time, or never: the worker has ended
         stage.no_breach()
         return
     raise Unmet(f"a {what}{with_task} came, but must not")
@@ -192,7 +191,9 @@ async def progress(stage: Stage, task: str, percent: float = -1, message: str = 
     def told() -> bool:
         return any((percent < 0 or each.percent == percent) and each.message == message for each in seen.progress)
 
-    await stage.until(
+    await while_it_runs(
+        stage,
+        seen,
         told,
         lambda: (
             f"{task} reported {[(each.percent, each.message) for each in seen.progress[-3:]]}, "
@@ -209,7 +210,9 @@ async def checkpointed(stage: Stage, task: str, value: str, number: int = 1) -> 
     def told() -> list[tuple[int, str]]:
         return [(each.checkpoint_number, each.checkpoint) for each in seen.progress if each.HasField("checkpoint")]
 
-    await stage.until(
+    await while_it_runs(
+        stage,
+        seen,
         lambda: (number, json.loads(value)) in [(at, json.loads(text)) for at, text in told()],
         lambda: f"{task} stored {told()}, but must store {value!r} as number {number}",
     )
@@ -219,11 +222,9 @@ async def checkpointed(stage: Stage, task: str, value: str, number: int = 1) -> 
 async def unconfirmed(stage: Stage, task: str, within_s: float = 0) -> None:
     """The worker must say that the handler was told to stop and cannot be made to."""
     seen = stage.attempt(task)
-    await stage.until(
-        lambda: any(each.cancel_unconfirmed for each in seen.progress),
-        f"the worker did not tell that {task} does not stop (cancel_unconfirmed)",
-        within_s,
-    )
+    sentence = f"the worker did not tell that {task} does not stop (cancel_unconfirmed)"
+    told = partial(any_unconfirmed, seen)
+    await while_it_runs(stage, seen, told, lambda: sentence, within_s)
 
 
 @verb("scripted")
@@ -254,6 +255,31 @@ async def logged(stage: Stage, task: str, lines: int, text: str = "", last_has: 
         expect_same(f"log line {number} of {task}", wanted, line[: len(wanted)])
     if last_has:
         expect_part(f"the last log line of {task}", last_has, found[-1])
+
+
+async def while_it_runs(
+    stage: Stage, seen: Seen, check: Callable[[], bool], sentence: Callable[[], str], within_s: float = 0
+) -> None:
+    """Waits for what a handler brings about. Raises Unmet as soon as its attempt was handed back unrun, too."""
+
+    def rejected() -> bool:
+        return any(status_name(each.status) == "REJECTED" for each in seen.results)
+
+    await stage.until(lambda: check() or rejected(), sentence, within_s)
+    if not check():
+        raise Unmet(f"{sentence()}: {end_of(seen)}")
+
+
+def any_unconfirmed(seen: Seen) -> bool:
+    """Tells whether the worker has said of an attempt that its handler does not stop."""
+    return any(each.cancel_unconfirmed for each in seen.progress)
+
+
+def end_of(seen: Seen) -> str:
+    """Returns how an attempt ended, with its reason."""
+    found = seen.results[-1]
+    why = ": ".join(filter(None, (found.error_kind, found.error_message[:200])))
+    return f"{seen.name} ended {status_name(found.status)}" + (f" ({why})" if why else "")
 
 
 def exceeds(count: Callable[[], int], base: int) -> bool:

@@ -10,7 +10,7 @@ from os import kill as send_signal
 from e2e.process import alive
 
 from conformance.kit.stage import RECORDS, Stage
-from conformance.kit.unmet import Unmet, poll
+from conformance.kit.unmet import Unmet, one_of, poll
 from conformance.kit.verb import verb
 
 
@@ -111,7 +111,7 @@ async def wire(stage: Stage, does: str) -> None:
     elif does in actions:
         actions[does]()
     else:
-        raise Unmet(f"the wire cannot {does!r}; write cut, swallow, refuse or carry")
+        raise Unmet(f"the wire cannot {does!r}; {one_of(does, [*actions, 'refuse', 'carry'])}")
     stage.scripted.note(f"the wire: {does}")
 
 

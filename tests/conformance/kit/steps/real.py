@@ -14,7 +14,7 @@ from conformance.kit.steps.expecting import MISSING, expect, expect_same
 from conformance.kit.unmet import Unmet
 from conformance.kit.verb import Anything, Object, verb
 from taskyard.v1.tasks_pb2 import TaskStatus
-from taskyard_client import AsyncClient, Retry, TaskyardError
+from taskyard_client import AsyncClient, Retry, TaskHandle, TaskyardError
 
 LONG_S = 45.0
 ASK_S = 0.1
@@ -35,12 +35,22 @@ def client(stage: Stage) -> AsyncClient:
     return stage.client
 
 
-async def patiently(check: Callable[[], Awaitable[Any]], sentence: str) -> Any:
+def handle_of(stage: Stage, task: str) -> TaskHandle:
+    """Returns the task that a step submitted under this name."""
+    if task not in stage.handles:
+        raise Unmet(f"the scenario has submitted no task `{task}`")
+    return stage.handles[task]
+
+
+async def patiently(stage: Stage, check: Callable[[], Awaitable[Any]], sentence: str) -> Any:
     """Returns the first true value of a check that asks the scheduler. Raises Unmet with the sentence."""
     deadline = time.monotonic() + LONG_S
     while time.monotonic() < deadline:
+        over = stage.worker.over  # before the check: what was said last has come by then
         if found := await check():
             return found
+        if over is not None:
+            stage.not_over(sentence)
         await asyncio.sleep(ASK_S)
     raise Unmet(f"{sentence} (waited {LONG_S:g} s)")
 
@@ -48,10 +58,15 @@ async def patiently(check: Callable[[], Awaitable[Any]], sentence: str) -> Any:
 @verb("real")
 async def healthy(stage: Stage) -> None:
     """The scheduler must see the worker as one that takes tasks."""
-    try:
-        await site(stage).wait_healthy(stage.worker_id, LONG_S)
-    except AssertionError as error:
-        raise Unmet(f"the scheduler does not see the worker as HEALTHY: {error}") from error
+    wanted = f'worker_id == "{stage.worker_id}" && state == "HEALTHY"'
+
+    async def seen() -> bool:
+        try:
+            return bool([each async for each in client(stage).workers(filter=wanted)])
+        except TaskyardError:
+            return False
+
+    await patiently(stage, seen, "the scheduler does not see the worker as HEALTHY")
 
 
 @verb("real")
@@ -82,13 +97,13 @@ async def submit(
 @verb("real")
 async def stop(stage: Stage, task: str) -> None:
     """Cancels a task."""
-    await client(stage).cancel_task(stage.handles[task].id)
+    await client(stage).cancel_task(handle_of(stage, task).id)
 
 
 @verb("real")
 async def running(stage: Stage, task: str) -> None:
     """The scheduler must know that the task's handler was entered."""
-    await patiently(lambda: in_status(stage, task, "RUNNING"), f"{task} does not run by the scheduler")
+    await patiently(stage, lambda: in_status(stage, task, "RUNNING"), f"{task} does not run by the scheduler")
 
 
 @verb("real")
@@ -99,18 +114,18 @@ async def ended(
 
     async def over() -> Any:
         try:
-            found = await client(stage).get_task(stage.handles[task].id)
+            found = await client(stage).get_task(handle_of(stage, task).id)
         except TaskyardError:
             return None
         name = TaskStatus.Name(found.task.status).removeprefix("TASK_STATUS_")
         return found if name in ("SUCCESS", "FAILED", "TIMEOUT", "CANCELLED", "SKIPPED") else None
 
-    found = await patiently(over, f"{task} did not end")
+    found = await patiently(stage, over, f"{task} did not end")
     name = TaskStatus.Name(found.task.status).removeprefix("TASK_STATUS_")
     stage.told.append(f"{task}: {name} after {len(found.attempts)} attempts")
     expect(name == status, f"{task} ended {name}, but must end {status}")
     if output is not MISSING:
-        expect_same(f"the output of {task}", stage.fill(output), await stage.handles[task].result(LONG_S))
+        expect_same(f"the output of {task}", stage.fill(output), await handle_of(stage, task).result(LONG_S))
     if attempts:
         expect(len(found.attempts) == attempts, f"{task} took {len(found.attempts)} attempts, but must {attempts}")
 
@@ -118,7 +133,7 @@ async def ended(
 async def in_status(stage: Stage, task: str, status: str) -> bool:
     """Tells whether the task has this status now."""
     try:
-        found = await client(stage).get_task(stage.handles[task].id)
+        found = await client(stage).get_task(handle_of(stage, task).id)
     except TaskyardError:
         return False
     return TaskStatus.Name(found.task.status) == f"TASK_STATUS_{status}"
@@ -130,7 +145,7 @@ async def log_kept(stage: Stage, task: str, lines: int, text: str) -> None:
     wanted = [f"{text} {number}" for number in range(lines)]
 
     async def all_there() -> bool:
-        kept = [line async for line in client(stage).logs(stage.handles[task].id)]
+        kept = [line async for line in client(stage).logs(handle_of(stage, task).id)]
         return [line.content.text for line in kept] == wanted
 
-    await patiently(all_there, f"the log of {task} is not `{text} 0` to `{text} {lines - 1}`, each once")
+    await patiently(stage, all_there, f"the log of {task} is not `{text} 0` to `{text} {lines - 1}`, each once")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import grpc
+
 from conformance.kit.scripted import Refusal
 from conformance.kit.stage import Stage
+from conformance.kit.unmet import expect_known
 from conformance.kit.verb import Names, verb
-from taskyard.v1.workers_pb2 import ResultOutcome
+from taskyard.v1.workers_pb2 import DESCRIPTOR, ResultOutcome
+
+CALLS = [method.name for method in DESCRIPTOR.services_by_name["WorkerService"].methods]
+CODES = [code.name for code in grpc.StatusCode]
+OUTCOMES = [name.removeprefix("RESULT_OUTCOME_") for name in ResultOutcome.keys()]
 
 
 @verb("scripted")
@@ -32,6 +39,8 @@ async def scheduler(
 @verb("scripted")
 async def refuse(stage: Stage, call: str, code: str, reason: str = "", times: int = 1) -> None:
     """Answers the next calls of this name (`all`: of any) with this code; `times` below 0: until `allow`."""
+    expect_known("call", call, [*CALLS, "all"])
+    expect_known("code", code, CODES)
     stage.scripted.refusals[call] = Refusal(code, reason, times)
 
 
@@ -44,6 +53,8 @@ async def allow(stage: Stage) -> None:
 @verb("scripted")
 async def end_stream(stage: Stage, code: str = "", reason: str = "") -> None:
     """Ends the stream, cleanly or with a code."""
+    if code:
+        expect_known("code", code, CODES)
     stream = stage.scripted.stream
     if stream is not None:
         stream.outgoing.put_nowait((code, reason) if code else None)
@@ -54,6 +65,7 @@ async def end_stream(stage: Stage, code: str = "", reason: str = "") -> None:
 @verb("scripted")
 async def ack(stage: Stage, task: str, outcome: str = "RECORDED") -> None:
     """Acknowledges a result that came while `acks` was false."""
+    expect_known("outcome", outcome, OUTCOMES)
     stage.scripted.ack(stage.attempt(task).results[-1:], ResultOutcome.Value(f"RESULT_OUTCOME_{outcome}"))
 
 
