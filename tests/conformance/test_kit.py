@@ -109,9 +109,9 @@ def test_a_failed_scenario_says_what_is_lost_and_what_the_worker_wrote() -> None
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--only", "success"], "no worker is given; write its command line after `--`"),
+        (["--only", "success"], "no worker is given; write its command line as WORKER"),
         (["--only", "sucess", "--", "x"], "there is no scenario 'sucess'; did you mean `success`?"),
-        (["--", "no-such-program"], "there is no program 'no-such-program' to start the worker with"),
+        (["--", "no-such-program"], "there is no program 'no-such-program'; is its path right"),
         (["--compare", "no-such-file", "--", "true"], "--compare no-such-file: it is not what --json printed"),
     ],
 )
