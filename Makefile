@@ -37,13 +37,13 @@ test-long: $(READY) ## run every test, with 20,000 simulated histories (SEEDS=n 
 	@$(BIN)/python -m pytest $(SHARED) $(TESTS)
 
 conformance: $(READY) ## play the conformance scenarios with a worker: WORKER="its command line" (KIT=--core plays less)
-	@PYTHONPATH=tests $(BIN)/python -m conformance.kit $(KIT) -- $(WORKER)
+	@PYTHONPATH=tests exec $(BIN)/python -m conformance.kit $(KIT) -- $(WORKER)
 
 conformance-python: $(READY) ## play the conformance scenarios with the Python worker
-	@$(MAKE) --no-print-directory conformance WORKER="$(BIN)/python tests/conformance/workers/python/worker.py"
+	@exec $(MAKE) --no-print-directory conformance WORKER="$(BIN)/python tests/conformance/workers/python/worker.py"
 
 conformance-go: $(GO_WORKER) ## play the core of the conformance scenarios with the Go worker
-	@$(MAKE) --no-print-directory conformance WORKER="$(GO_WORKER)" KIT="--core $(KIT)"
+	@exec $(MAKE) --no-print-directory conformance WORKER="$(GO_WORKER)" KIT="--core $(KIT)"
 
 $(GO_WORKER): $(READY) $(GOOGLEAPIS) $(PROTOS) $(wildcard tests/conformance/workers/go/*) tools/go.sh
 	@sh tools/go.sh >/dev/null

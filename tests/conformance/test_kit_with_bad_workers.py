@@ -210,3 +210,19 @@ def test_nobody_who_reads_is_no_error(tmp_path: Path) -> None:
         ["sh", "-c", command], env=environ(tmp_path), capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+async def test_a_make_that_is_stopped_stops_the_kit(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    worker = tmp_path / "worker"
+    worker.write_text(f"#!/bin/sh\necho $$ > {pids}\nexec sleep 1000\n")
+    worker.chmod(0o755)
+    process = await asyncio.create_subprocess_exec(
+        "make", "conformance", f"WORKER={worker}", "KIT=--only success", cwd=ROOT, env=environ(tmp_path),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    await until(lambda: pids.exists() and pids.read_text().endswith("\n"), what="the worker runs")
+    process.terminate()
+    _, said = await asyncio.wait_for(process.communicate(), 30)  # until the last of them has closed its output
+    assert b"conformance: stopped; every worker that it had started is killed" in said
+    assert not alive(int(pids.read_text()))
