@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskyard.v1.tasks_pb2 import TASK_STATUS_FAILED, TASK_STATUS_SUCCESS
-from taskyard.v1.workers_pb2 import AssignTaskRequest, LogChunkAck
+from taskyard.v1.workers_pb2 import AssignTaskRequest, HeartbeatRequest, HeartbeatResponse, LogChunkAck
 from taskyard_worker import grpc_link, outcome, runner, work
 from taskyard_worker.attempts import Attempt, StopCause
 from taskyard_worker.credits import Credits
+from taskyard_worker.errors import SessionSuperseded
 from taskyard_worker.exclusive import Exclusives
+from taskyard_worker.grpc_link import GrpcLink
 from taskyard_worker.isolation import ProcessIsolation
 from taskyard_worker.keys import FileKeys
 from taskyard_worker.link import LinkError
@@ -198,6 +200,21 @@ def does_not_register_again() -> None:
 @mutant("session-superseded", "the worker runs, but must end with exit code 71")
 def goes_on_when_another_has_its_id() -> None:
     replace(LinkError, "superseded", False)
+
+
+@mutant("late-heartbeat", "the worker has ended with exit code 71")
+def takes_a_late_word_of_its_earlier_session_for_one_of_this() -> None:
+    heartbeat = GrpcLink.heartbeat
+
+    async def literally(self: GrpcLink, request: HeartbeatRequest) -> HeartbeatResponse:
+        try:
+            return await heartbeat(self, request)
+        except LinkError as error:
+            if error.superseded:
+                raise SessionSuperseded(error.message) from error
+            raise
+
+    replace(GrpcLink, "heartbeat", literally)
 
 
 @mutant("lost-tokens", "credits reached 2, but must reach 3")

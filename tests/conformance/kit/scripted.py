@@ -41,6 +41,8 @@ from taskyard.v1.workers_pb2_grpc import WorkerServiceServicer, add_WorkerServic
 from taskyard_service.health import Health
 
 LIMIT = 16 * 1024 * 1024
+LATE_S = 60.0
+"""How long a late answer is kept back at most: longer than any worker waits for it."""
 UNKNOWN_FIELD = b"\xa2\xe4\x03\x05later"
 """Field 7,748 of any message, a text: what a later version of the contract may send."""
 
@@ -65,6 +67,7 @@ class Settings:
     checkpoint_acks: bool = True
     ok: bool = True
     deaf: bool = False
+    late_heartbeats: bool = False
     unknown_fields: bool = False
     clock_skew_s: int = 0
     log_room: int = -1
@@ -227,8 +230,15 @@ class ScriptedScheduler(WorkerServiceServicer):
         self.note(f"heartbeat with {names(map(self.name_of, request.attempt_tokens)) or 'nothing'}")
         if self.settings.deaf:
             await asyncio.Event().wait()
+        if self.settings.late_heartbeats:
+            await self._superseded(request.session_epoch, context)
         lost = [token for token in request.attempt_tokens if token in self.lost]
         return self._answer(HeartbeatResponse(ok=self.settings.ok, lost_tokens=lost))  # type: ignore[no-any-return]
+
+    async def _superseded(self, epoch: int, context: Any) -> None:
+        await self.changed.until(lambda: self.epoch > epoch, LATE_S, lambda: "no newer session was made")
+        self.note(f"a heartbeat of session {epoch} was answered SESSION_SUPERSEDED, late")
+        await abort(context, "ABORTED", "SESSION_SUPERSEDED")
 
     async def Deregister(self, request: DeregisterRequest, context: Any) -> DeregisterResponse:
         await self._enter("Deregister", context)

@@ -333,6 +333,8 @@ class Session:
             self._log.warning("the heartbeat got no answer in time", seconds=HEARTBEAT_LIMIT_S)
             await self._got_no_answer()
         except LinkError as error:
+            if not self._registered.is_set() or request.session_epoch != self._epoch:
+                return  # its session is over already: what is said of that one says nothing of the next
             self._lost(error)
             if error.unknown_worker:
                 await self.reopen()

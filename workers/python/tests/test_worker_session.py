@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from worker_fakes import Answers, FakeLink, assignment, gated, working
 
-from taskyard.v1.workers_pb2 import HeartbeatResponse, RegisterResponse, WorkerConfig
+from taskyard.v1.workers_pb2 import HeartbeatRequest, HeartbeatResponse, RegisterResponse, WorkerConfig
 from taskyard_worker import TaskRegistry
 from taskyard_worker.errors import NotAccepted, SessionSuperseded, Unauthenticated
 from taskyard_worker.link import LinkError
@@ -28,6 +30,40 @@ async def test_a_heartbeat_of_a_superseded_session_ends_the_worker(registry: Tas
     async with working(registry, link) as bench:
         with pytest.raises(SessionSuperseded):
             await bench.ended()
+
+
+class LateLink(FakeLink):
+    """Answers the first heartbeat, with an error, when it is told to."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.verdict: asyncio.Future[LinkError] = asyncio.get_running_loop().create_future()
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        self.heartbeats.append(request)
+        self.changed()
+        if len(self.heartbeats) == 1:
+            raise await self.verdict
+        return HeartbeatResponse(ok=True)
+
+
+@pytest.mark.parametrize(("code", "reason"), [("ABORTED", "SESSION_SUPERSEDED"), ("NOT_FOUND", "UNKNOWN_WORKER")])
+async def test_what_is_said_of_an_earlier_session_is_not_taken_for_this_one(
+    registry: TaskRegistry, code: str, reason: str
+) -> None:
+    gated(registry)
+    again = RegisterResponse(accepted=True, heartbeat_interval_sec=1, session_epoch=2)
+    link = LateLink(register_answers=Answers(ACCEPTED, again))
+    async with working(registry, link) as bench:
+        stream = await link.stream(1)
+        bench.runtime.session.beat_now()
+        await link.changed.until(lambda: len(link.heartbeats) == 1)
+        stream.fail("NOT_FOUND", "UNKNOWN_WORKER")
+        await link.stream(2)
+        link.verdict.set_result(LinkError(code, reason, "of session 1"))
+        await link.changed.until(lambda: len(link.heartbeats) == 3)
+        assert [beat.session_epoch for beat in link.heartbeats] == [1, 2, 2]
+        assert (len(link.registrations), len(link.streams)) == (2, 2)
 
 
 async def test_a_replaced_stream_is_not_the_end(registry: TaskRegistry) -> None:

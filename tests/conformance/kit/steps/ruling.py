@@ -25,6 +25,7 @@ async def scheduler(
     checkpoint_acks: bool | None = None,
     ok: bool | None = None,
     deaf: bool | None = None,
+    late_heartbeats: bool | None = None,
     unknown_fields: bool | None = None,
     clock_skew_s: int | None = None,
     log_room: int | None = None,
