@@ -169,6 +169,12 @@ def test_a_bare_value_is_the_first_field_of_a_verb(tmp_path: Path) -> None:
         (HEAD + "steps:\n  - started:\n", "01-some.yaml:5: `started` needs the field `task`"),
         (HEAD + "steps:\n  - started: 7\n", "01-some.yaml:5: `started.task` is 7, but must be text"),
         (HEAD + "steps:\n  - exited: true\n", "01-some.yaml:5: `exited.code` is True, but must be a whole number"),
+        (
+            HEAD + "steps:\n  - started: !!python/name:os.system\n",
+            "01-some.yaml:5: the value is none that YAML knows: could",
+        ),
+        (HEAD + "steps:\n  - started: 2026-13-45\n", "01-some.yaml:5: the value is none that YAML knows: month"),
+        (HEAD + "steps:\n  - assign: {task: a, type: t, input: &x {k: *x}}\n", "01-some.yaml:5: the value is none"),
         (HEAD + "steps:\n  - healthy:\n", "the verb `healthy` is for scenarios with `scheduler: real`, not scripted"),
     ],
 )
@@ -176,6 +182,15 @@ def test_what_nobody_knows_is_refused_with_its_place_and_the_way_out(tmp_path: P
     with pytest.raises(ScenarioError) as caught:
         load(tmp_path, text)
     assert sentence in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "01-some.yaml"
+    path.write_bytes(HEAD.encode() + b"# \xfc\n")
+    with pytest.raises(ScenarioError, match=r"01-some\.yaml: it cannot be read as a text in UTF-8"):
+        read(path)
+    with pytest.raises(ScenarioError, match=r"02-other\.yaml: it cannot be read"):
+        read(tmp_path / "02-other.yaml")
 
 
 def test_every_scenario_says_what_is_lost_and_every_verb_is_used() -> None:

@@ -52,6 +52,8 @@ def read(path: Path) -> Scenario:
         root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path.name}: it is no YAML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path.name}: it cannot be read as a text in UTF-8: {error}") from error
     if not isinstance(root, yaml.MappingNode):
         raise ScenarioError(f"{path.name}:1: a scenario is a mapping with {', '.join(FIELDS)}")
     return Reader(path.name).scenario(path.stem.partition("-")[2], root)
@@ -135,6 +137,10 @@ class Reader:
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_object(node, deep=True)
+        except yaml.MarkedYAMLError as error:
+            raise self._error(node, f"the value is none that YAML knows: {error.problem}") from error
+        except ValueError as error:
+            raise self._error(node, f"the value is none that YAML knows: {error}") from error
         finally:
             loader.dispose()
 
