@@ -110,6 +110,18 @@ def test_a_worker_that_ends_at_once_is_not_waited_for(name: str) -> None:
     assert outcome.seconds < 20
 
 
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("exit 3", "(the worker has ended with exit code 3)"),
+        ("kill -TERM $$", "by SIGTERM, which it did not catch (a script has to become the worker with `exec`))"),
+        ("kill -SEGV $$", "(the worker has ended by SIGSEGV)"),
+    ],
+)
+def test_how_a_worker_ended_is_told_in_words(does: str, told: str) -> None:
+    assert told in outcome_of("success", ["sh", "-c", does]).unmet
+
+
 def test_a_worker_that_wrote_nothing_is_said_to(tmp_path: Path) -> None:
     done = kit(tmp_path, "--only", "success", "--", "true")
     assert done.returncode == 1

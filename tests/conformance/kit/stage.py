@@ -14,7 +14,7 @@ from conformance.kit.proxy import Wire
 from conformance.kit.scripted import ScriptedScheduler
 from conformance.kit.seen import Seen
 from conformance.kit.unmet import Changes, Unmet
-from conformance.kit.worker_process import WorkerProcess
+from conformance.kit.worker_process import WorkerProcess, end_of
 from taskyard.v1.workers_pb2 import TaskAssignment
 from taskyard_client import AsyncClient, TaskHandle
 from taskyard_service.identity import Role
@@ -96,7 +96,7 @@ class Stage:
     def not_over(self, sentence: str) -> None:
         """Raises Unmet with the sentence when the worker has ended, so that what it says cannot come any more."""
         if self.worker.over is not None:
-            raise Unmet(f"{sentence} (the worker has ended with exit code {self.worker.over})")
+            raise Unmet(f"{sentence} (the worker has ended {end_of(self.worker.over)})")
 
     def no_breach(self) -> None:
         """Raises Unmet with the first rule that the worker broke."""

@@ -18,6 +18,15 @@ LAST_WORDS_S = 0.5
 """How long what a worker said last may be on its way, once it has ended."""
 
 
+def end_of(code: int) -> str:
+    """Returns how a process ended, for people: `with exit code 3`, `by SIGKILL`."""
+    if code >= 0:
+        return f"with exit code {code}"
+    if code == -signal.SIGTERM:
+        return "by SIGTERM, which it did not catch (a script has to become the worker with `exec`)"
+    return f"by {signal.Signals(-code).name}"
+
+
 class WorkerProcess:
     """One life of the worker. Its output goes to a file in the scenario's folder.
 

@@ -12,6 +12,7 @@ from e2e.process import alive
 from conformance.kit.stage import RECORDS, Stage
 from conformance.kit.unmet import Unmet, one_of, poll
 from conformance.kit.verb import verb
+from conformance.kit.worker_process import end_of
 
 
 @verb()
@@ -51,7 +52,7 @@ async def exited(stage: Stage, code: int, within_s: float = 0) -> None:
         raise Unmet(f"the worker runs, but must end with exit code {code} (waited {within_s:g} s)") from None
     stage.ends.append(found)
     if found != code:
-        raise Unmet(f"the worker ended with exit code {found}, but must with {code}")
+        raise Unmet(f"the worker ended {end_of(found)}, but must with {code}")
 
 
 @verb()
