@@ -16,7 +16,7 @@ from docs.pages import ROOT
 SECTIONS = {
     "Workspace", "Contract", "Core", "Scheduler", "Python worker and client", "Command", "Demo", "Simulation",
     "Benchmarks", "Bad input", "Faults", "Submitting", "By hand", "Built-in task types", "Watching", "HTTP and JSON",
-    "Artifacts", "Real workflows", "Conformance kit", "Not yet shown",
+    "Artifacts", "Real workflows", "Conformance kit", "Java", "Not yet shown",
 }  # fmt: skip
 PAGE = (ROOT / "docs" / "traceability.md").read_text(encoding="utf-8")
 
@@ -34,7 +34,7 @@ def rows(page: str) -> Iterator[tuple[str, str, str]]:
 def known_tests() -> dict[str, set[str]]:
     """Returns the test functions of every test file, by the file's name, which is unique in the repository."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*test_*.py"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*test_*.py", "*Test.java"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.splitlines()  # fmt: skip
     found: defaultdict[str, set[str]] = defaultdict(set)
@@ -42,7 +42,7 @@ def known_tests() -> dict[str, set[str]]:
         path = ROOT / name
         if path.exists():
             assert path.name not in found, f"two files are called {path.name}"
-            found[path.name] = set(functions_of(path))
+            found[path.name] = set((methods_of if path.suffix == ".java" else functions_of)(path))
     return found
 
 
@@ -53,6 +53,13 @@ def functions_of(path: Path) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.Assign):
             yield from (each.id for each in node.targets if isinstance(each, ast.Name) and each.id.startswith("test_"))
+
+
+def methods_of(path: Path) -> Iterator[str]:
+    """Yields the names of the test methods of a class in Java."""
+    marked = re.compile(r"@(?:Test|ParameterizedTest|TestFactory)\b[^{]*?\s(\w+)\([^{;]*\{", re.DOTALL)
+    text = re.sub(r"@\w+Source\((?:[^()\"]|\"[^\"]*\")*\)", "", path.read_text(encoding="utf-8"))
+    yield from (found[1] for found in marked.finditer(text))
 
 
 def unknown(shown: str, tests: dict[str, set[str]], targets: set[str]) -> list[str]:

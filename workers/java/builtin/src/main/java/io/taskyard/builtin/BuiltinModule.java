@@ -1,6 +1,7 @@
 package io.taskyard.builtin;
 
 import io.taskyard.builtin.input.Guarded;
+import io.taskyard.builtin.tables.DataPipeline;
 import io.taskyard.builtin.vectors.Embedding;
 import io.taskyard.builtin.vectors.Graphs;
 import io.taskyard.builtin.vectors.Index;
@@ -32,5 +33,6 @@ public final class BuiltinModule implements TaskModule {
     registry.add("embedding", Guarded.handler(new Embedding(models)));
     registry.add("index", Guarded.handler(new Index(models)));
     registry.add("search", Guarded.handler(new Search(models, new Graphs())));
+    registry.add("data_pipeline", Guarded.handler(new DataPipeline()));
   }
 }
