@@ -1,6 +1,8 @@
 package io.taskyard.builtin;
 
 import io.taskyard.builtin.input.Guarded;
+import io.taskyard.builtin.llm.Endpoint;
+import io.taskyard.builtin.llm.LlmCall;
 import io.taskyard.builtin.tables.DataPipeline;
 import io.taskyard.builtin.vectors.Embedding;
 import io.taskyard.builtin.vectors.Graphs;
@@ -34,5 +36,7 @@ public final class BuiltinModule implements TaskModule {
     registry.add("index", Guarded.handler(new Index(models)));
     registry.add("search", Guarded.handler(new Search(models, new Graphs())));
     registry.add("data_pipeline", Guarded.handler(new DataPipeline()));
+    Endpoint.of(environment)
+        .ifPresent(each -> registry.add("llm_call", Guarded.handler(new LlmCall(each))));
   }
 }
