@@ -12,6 +12,8 @@ import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.DoubleSupplier;
 
 /** Makes channels to a scheduler. The caller closes them. */
 public final class Channels {
@@ -29,21 +31,35 @@ public final class Channels {
    * @throws IllegalArgumentException the certificates cannot be used
    */
   public static ManagedChannel open(ConnectionSettings settings) {
+    return open(settings, RetryingInterceptor::draw);
+  }
+
+  static ManagedChannel open(ConnectionSettings settings, DoubleSupplier random) {
     ManagedChannelBuilder<?> builder =
         Grpc.newChannelBuilder(settings.address(), credentials(settings))
             .keepAliveTime(30, TimeUnit.SECONDS)
             .keepAliveTimeout(10, TimeUnit.SECONDS);
-    return prepare(builder, settings).build();
+    // A lost connection is tried anew after a second at the earliest, when the repeats are over.
+    AtomicReference<ManagedChannel> made = new AtomicReference<>();
+    Runnable connectNow = () -> made.get().resetConnectBackoff();
+    var retrying = new RetryingInterceptor(settings.timeout(), random, connectNow);
+    made.set(prepare(builder, settings, retrying).build());
+    return made.get();
   }
 
   /** Gives any channel what every channel to a scheduler has: token, repeats, receive limit. */
   public static ManagedChannelBuilder<?> prepare(
       ManagedChannelBuilder<?> builder, ConnectionSettings settings) {
+    return prepare(builder, settings, new RetryingInterceptor(settings.timeout()));
+  }
+
+  private static ManagedChannelBuilder<?> prepare(
+      ManagedChannelBuilder<?> builder, ConnectionSettings settings, RetryingInterceptor retrying) {
     // Only the retrying interceptor repeats: two that do would multiply.
     builder.maxInboundMessageSize(MAX_MESSAGE_BYTES).disableRetry();
     settings.token().ifPresent(token -> builder.intercept(bearer(token)));
     // The last one added is called first, so each repeat passes the others.
-    return builder.intercept(new RetryingInterceptor(settings.timeout()));
+    return builder.intercept(retrying);
   }
 
   private static ClientInterceptor bearer(String token) {

@@ -20,6 +20,7 @@ final class RetryingCall<Q, R> extends ClientCall<Q, R> {
   private final CallOptions options;
   private final Channel next;
   private final Pauses pauses;
+  private final Runnable beforeRepeat;
   private final Context context = Context.current();
 
   private Listener<R> listener;
@@ -31,11 +32,17 @@ final class RetryingCall<Q, R> extends ClientCall<Q, R> {
   private boolean waiting;
   private Status cancelled;
 
-  RetryingCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next, Pauses pauses) {
+  RetryingCall(
+      MethodDescriptor<Q, R> method,
+      CallOptions options,
+      Channel next,
+      Pauses pauses,
+      Runnable beforeRepeat) {
     this.method = method;
     this.options = options;
     this.next = next;
     this.pauses = pauses;
+    this.beforeRepeat = beforeRepeat;
   }
 
   @Override
@@ -105,8 +112,13 @@ final class RetryingCall<Q, R> extends ClientCall<Q, R> {
     waiting = pause.isPresent();
     pause.ifPresent(wait ->
         CompletableFuture.delayedExecutor(wait.toNanos(), TimeUnit.NANOSECONDS)
-            .execute(context.wrap(this::attempt)));
+            .execute(context.wrap(this::repeat)));
     return waiting;
+  }
+
+  private void repeat() {
+    beforeRepeat.run();
+    attempt();
   }
 
   private boolean fits(Duration pause) {

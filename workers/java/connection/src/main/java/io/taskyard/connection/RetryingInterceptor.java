@@ -21,17 +21,23 @@ import java.util.function.DoubleSupplier;
 public final class RetryingInterceptor implements ClientInterceptor {
   private final Duration timeout;
   private final Pauses pauses;
+  private final Runnable beforeRepeat;
 
   /**
    * @param timeout for all attempts of a call that has no deadline
    */
   public RetryingInterceptor(Duration timeout) {
-    this(timeout, () -> ThreadLocalRandom.current().nextDouble());
+    this(timeout, RetryingInterceptor::draw, () -> {});
   }
 
-  RetryingInterceptor(Duration timeout, DoubleSupplier random) {
+  static double draw() {
+    return ThreadLocalRandom.current().nextDouble();
+  }
+
+  RetryingInterceptor(Duration timeout, DoubleSupplier random, Runnable beforeRepeat) {
     this.timeout = timeout;
     this.pauses = new Pauses(random);
+    this.beforeRepeat = beforeRepeat;
   }
 
   @Override
@@ -40,7 +46,8 @@ public final class RetryingInterceptor implements ClientInterceptor {
     if (method.getType() != MethodDescriptor.MethodType.UNARY) {
       return next.newCall(method, options);
     }
-    return new RetryingCall<>(method, options.withDeadline(deadline(options)), next, pauses);
+    return new RetryingCall<>(
+        method, options.withDeadline(deadline(options)), next, pauses, beforeRepeat);
   }
 
   private Deadline deadline(CallOptions options) {

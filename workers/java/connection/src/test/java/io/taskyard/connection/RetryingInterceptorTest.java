@@ -29,12 +29,14 @@ import io.taskyard.v1.SubmitTasksResponse;
 import io.taskyard.v1.TaskServiceGrpc;
 import io.taskyard.v1.TaskSubmission;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -46,6 +48,7 @@ final class RetryingInterceptorTest {
 
   private final Queue<RuntimeException> failures = new ArrayDeque<>();
   private final Queue<String> tokens = new ConcurrentLinkedQueue<>();
+  private final AtomicBoolean started = new AtomicBoolean();
   private Server server;
   private ManagedChannel channel;
   private TaskServiceGrpc.TaskServiceBlockingStub tasks;
@@ -151,6 +154,38 @@ final class RetryingInterceptorTest {
     Details details = Details.of(error.getStatus(), error.getTrailers());
     assertEquals("BAD_FIELD", details.reason());
     assertEquals(List.of(new Details.Violation("task_id", "must be an id")), details.violations());
+  }
+
+  @Test
+  void aSchedulerThatComesBackIsFoundByTheRepeats() throws Exception {
+    int port;
+    try (var free = new java.net.ServerSocket(0)) {
+      port = free.getLocalPort();
+    }
+    var late =
+        io.grpc.Grpc.newServerBuilderForPort(port, io.grpc.InsecureServerCredentials.create())
+            .addService(new Failing())
+            .build();
+    var real = Channels.open(ConnectionSettings.of("127.0.0.1:" + port), () -> startOnce(late));
+    try {
+      var found = TaskServiceGrpc.newBlockingStub(real).getTask(get());
+      assertEquals("done", found.getTask().getTaskId());
+    } finally {
+      real.shutdownNow();
+      late.shutdownNow();
+    }
+  }
+
+  /** Draws the jitter, which is done when the first attempt has failed. */
+  private double startOnce(Server late) {
+    try {
+      if (started.compareAndSet(false, true)) {
+        late.start();
+      }
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+    return 0.5;
   }
 
   private void fail(Status status, int times) {
