@@ -1,0 +1,2 @@
+/** Brings artifacts to the scheduler and from it, through restarts of either side. */
+package io.taskyard.worker.artifacts;
