@@ -15,7 +15,7 @@ GOOGLEAPIS := build/googleapis/.copied
 GO_WORKER := build/go-worker/worker
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long conformance conformance-python conformance-go verify lint types contract imports generated proto java descriptor baseline bench lock clean
+.PHONY: help setup demo test test-long conformance conformance-python conformance-go conformance-java verify lint types contract imports generated proto java descriptor baseline bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ conformance: $(READY) ## play the conformance scenarios with a worker: WORKER="i
 
 conformance-python: $(READY) ## play the conformance scenarios with the Python worker
 	@exec $(MAKE) --no-print-directory conformance WORKER="$(BIN)/python tests/conformance/workers/python/worker.py"
+
+conformance-java: java ## play the conformance scenarios with the Java worker
+	@exec $(MAKE) --no-print-directory conformance WORKER="sh tests/conformance/workers/java/worker.sh"
 
 conformance-go: $(GO_WORKER) ## play the core of the conformance scenarios with the Go worker
 	@exec $(MAKE) --no-print-directory conformance WORKER="$(GO_WORKER)" KIT="--core $(KIT)"
