@@ -268,8 +268,9 @@ final class Session implements WorkerStream.Listener {
   private void beat() throws WorkerStopped, InterruptedException {
     long since = System.nanoTime();
     List<String> tokens = parts.loop.ask(parts.work::heldTokens);
+    HeartbeatRequest request = heartbeat(tokens);
     try {
-      HeartbeatResponse response = parts.link.heartbeat(heartbeat(tokens));
+      HeartbeatResponse response = parts.link.heartbeat(request);
       unanswered.set(0);
       parts.loop.execute(() -> parts.work.renewed(tokens, since, response.getLostTokensList()));
       if (!response.getOk() && connected() && streamSince < since) {
@@ -277,6 +278,9 @@ final class Session implements WorkerStream.Listener {
         reopen();
       }
     } catch (LinkException error) {
+      if (request.getSessionEpoch() != epoch) {
+        return; // what is said of an earlier session of this process concerns none
+      }
       lost(error);
       if (error.code() == Status.Code.NOT_FOUND) {
         reopen();

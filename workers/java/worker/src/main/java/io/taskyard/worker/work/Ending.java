@@ -68,6 +68,14 @@ public record Ending(
         "this worker has no handler for task type '" + shown + "'");
   }
 
+  static Ending cannotBeExclusive(String taskType) {
+    return failure(
+        TaskOutcome.NON_RETRYABLE,
+        ("task type '%s' cannot be exclusive here: an exclusive task runs in a process that can be killed, and this"
+                + " worker runs it on a thread; leave 'exclusive' out")
+            .formatted(taskType));
+  }
+
   private static String cut(String error) {
     return Utf8.cut(error, MAX_ERROR_BYTES, CUT);
   }

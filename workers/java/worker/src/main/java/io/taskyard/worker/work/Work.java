@@ -175,6 +175,10 @@ public final class Work implements AttemptHost {
     }
     Attempt attempt = new Attempt(assignment, stream);
     attempt.lane = parts.lanes.of(attempt, entry, this);
+    if (assignment.getExclusive() && !attempt.lane.killable()) {
+      handBack(assignment, Ending.cannotBeExclusive(assignment.getTaskType()));
+      return;
+    }
     running.put(attempt.token(), attempt);
     idle.set(false);
     if (assignment.getExclusive()) {
