@@ -40,9 +40,10 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run_java(*command: str, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a command in the repository's folder to its end."""
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env=environ)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900, env=environ)
 
 
+@pytest.mark.timeout(900)  # a new machine fetches what the build needs
 async def test_the_program_of_the_page_prints_what_the_page_says(class_path: str, site: Site, tmp_path: Path) -> None:
     program, printed = re.findall(r"```(?:java|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "Example.java").write_text(program)
