@@ -11,6 +11,7 @@ from rich.text import Text
 from taskyard.v1 import workflows_pb2 as pb
 from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.counting import Count, counted, wants_count
+from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer, print_json
 from taskyard_cli.repeats import tell_repeated_run
@@ -106,6 +107,8 @@ def run(
             spent = took(ended.create_time, ended.end_time)
             line = f"run {ended.run_id} SUCCEEDED" + (f" in {spent}" if spent else "")
             out().print(Text(json_block(ended.output_json) if ended.output_json else line))
+        if ended.error_message:  # its steps succeeded, but what was waited for is not there
+            raise CliError(f"run {ended.run_id} SUCCEEDED, and {ended.error_message}", Exit.FAILED)
 
     with_client(address, token, ca, work)
 

@@ -27,7 +27,8 @@ def test_submit_and_wait(at: Cli, served: Served) -> None:
     failed = at("submit", "x", "--wait")
     assert failed.exit_code == Exit.FAILED
     assert failed.stderr == (
-        "task task-3 is submitted\nerror: task task-3 ended FAILED; `taskyard logs task-3` shows what it wrote\n"
+        "task task-3 is submitted\nerror: task task-3 ended FAILED; it never ran; `taskyard workers` shows who is "
+        "there and what they run\n"
     )
     told = at("submit", "x", "--wait", "-o", "json")
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (Exit.FAILED, "TASK_STATUS_FAILED")
@@ -90,7 +91,7 @@ def test_a_state_that_is_not_known_yet_is_not_told(at: Cli) -> None:
     assert "task task-1 has not ended after 0 s and goes on" in shown.stderr
 
 
-def steps_go(served: Served, state: str) -> Any:
+def steps_go(served: Served, state: str, error: str = "") -> Any:
     """Lets the first run's steps end one after the other once it is watched."""
 
     async def go() -> None:
@@ -102,8 +103,9 @@ def steps_go(served: Served, state: str) -> Any:
                 run, step, Status.TASK_STATUS_SUCCESS, start_time=time_at(at), end_time=time_at(at + 1.5)
             )
         word = workflows_pb2.RunState.Value(f"RUN_STATE_{state}")
-        error = "step `join` failed" if state == "FAILED" else ""
-        await served.model.set_run(run, word, output_json='{"pages":3}', error_message=error)
+        said = error or ("step `join` failed" if state == "FAILED" else "")
+        output = "" if error else '{"pages":3}'
+        await served.model.set_run(run, word, output_json=output, error_message=said)
 
     return served.thread.spawn(go())
 
@@ -117,6 +119,18 @@ def test_run_and_wait_tells_each_step(at: Cli, served: Served) -> None:
     lines = shown.stderr.splitlines()
     assert lines[-1] == "step join SUCCESS, on w-1, in 1.5 s"
     assert "step fetch SUCCESS, on w-0, in 1.5 s" in lines
+
+
+@pytest.mark.parametrize("form", [(), ("-o", "json")])
+def test_run_and_wait_fails_where_there_is_no_output_to_wait_for(
+    at: Cli, served: Served, form: tuple[str, ...]
+) -> None:
+    served.model.workflows["two"] = workflow()
+    going = steps_go(served, "SUCCEEDED", "the run's output could not be made: output.pages: no such member")
+    shown = at("run", "two", "--wait", *form)
+    going.result(10)
+    assert shown.exit_code == Exit.FAILED
+    assert "SUCCEEDED, and the run's output could not be made: output.pages: no such member" in shown.stderr
 
 
 def test_run_and_wait_tells_why_an_attempt_failed_that_another_follows(

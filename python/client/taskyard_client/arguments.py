@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 SHOWN = 100
 """Most characters of a value that are shown."""
+_HALF = re.compile("[\ud800-\udfff]")
 _WORDS: dict[Any, str] = {
     str: "text", int: "a whole number", float: "a number", bool: "True or False", timedelta: "a timedelta",
     datetime: "a datetime",
@@ -34,9 +36,10 @@ def named(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except (AttributeError, TypeError, ValueError, OverflowError):
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
             given = _given(function, args, kwargs)
-            if found := _misfit(given, get_type_hints(function), ""):
+            found = _half(given, "") if isinstance(error, UnicodeEncodeError) else None
+            if found := found or _misfit(given, get_type_hints(function), ""):
                 raise InvalidInput(found.description, [found]) from None
             raise
 
@@ -48,6 +51,28 @@ def _given(function: Callable[..., Any], args: Any, kwargs: Any) -> Mapping[str,
         return inspect.signature(function).bind(*args, **kwargs).arguments
     except TypeError:  # an argument that there is not: Python's own words name it
         return {}
+
+
+def _half(value: Any, place: str) -> Violation | None:
+    """Returns where the first half of a character stands in a value, or in the names in it."""
+    if isinstance(value, str):
+        half = _HALF.search(value)
+        say = (
+            f"has half a character, {half[0]!r}, which no text can be sent with; repair it, or leave it out"
+            if half
+            else ""
+        )
+        return Violation(place, say) if half else None
+    if isinstance(value, Mapping):
+        inner = [(key, f"{place} (a name)" if place else "name") for key in value]
+        inner += [(each, f"{place}.{key}" if place else f"{key}") for key, each in value.items()]
+    elif is_dataclass(value) and not isinstance(value, type):
+        inner = [(getattr(value, each.name), f"{place}.{each.name}") for each in fields(value)]
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = [(each, f"{place}[{at}]") for at, each in enumerate(value)]
+    else:
+        return None
+    return next(filter(None, (_half(each, where) for each, where in inner)), None)
 
 
 def _misfit(given: Mapping[str, Any], hints: Mapping[str, Any], prefix: str) -> Violation | None:

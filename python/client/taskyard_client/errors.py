@@ -168,10 +168,10 @@ class TaskFailed(TaskyardError):
         self.task = task
         status = TaskStatus.Name(task.status).removeprefix("TASK_STATUS_")
         why = f" ({task.error.kind}): {task.error.message}" if task.HasField("error") else ""
-        super().__init__(
-            f"task {task.task_id} ended {status}{why}; `taskyard logs {task.task_id}` shows what it wrote",
-            reason=task.error.kind or status,
-        )
+        following = f"`taskyard logs {task.task_id}` shows what it wrote"
+        if not task.attempt:
+            following = "it never ran; `taskyard workers` shows who is there and what they run"
+        super().__init__(f"task {task.task_id} ended {status}{why}; {following}", reason=task.error.kind or status)
 
 
 class RunFailed(TaskyardError):

@@ -72,6 +72,7 @@ RUN: dict[str, list[tuple[Any, str, str]]] = {
 }
 TRIGGER = {"name": [(5, "name", "text")], **{name: TASK[name] for name in ("input", "params", "request_id")}}
 BUILDERS = [(new_task, TASK), (new_run, RUN), (new_trigger, TRIGGER)]
+HALF = "\ud800"  # as json.loads makes of what another language cut in two
 WRONG = [(build, name, *case) for build, table in BUILDERS for name, cases in table.items() for case in cases]
 
 
@@ -90,6 +91,26 @@ def test_an_argument_of_another_kind_is_named(build: Any, name: str, value: Any,
     assert len(str(caught.value)) < 400
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("build", "arguments", "field"),
+    [
+        (new_task, {"input": {"n": HALF}}, "input.n"),
+        (new_task, {"input": {"a": [1, {"b": f"x{HALF}"}]}}, "input.a[1].b"),
+        (new_task, {"input": {HALF: 1}}, "input (a name)"),
+        (new_task, {"params": {"p": HALF}}, "params.p"),
+        (new_task, {"task_name": HALF}, "task_name"),
+        (new_task, {"tags": [HALF]}, "tags[0]"),
+        (new_task, {"placement": Placement(selector=HALF)}, "placement.selector"),
+        (new_run, {"inputs": {"day": HALF}}, "inputs.day"),
+        (new_trigger, {"input": {"n": HALF}}, "input.n"),
+    ],
+)
+def test_half_a_character_is_told_with_its_place(build: Any, arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match="half a character") as caught:
+        build("x", **arguments)
+    assert [each.field for each in caught.value.violations] == [field]
 
 
 def test_an_argument_that_there_is_not_stays_pythons_matter() -> None:

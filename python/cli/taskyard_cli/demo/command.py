@@ -90,6 +90,9 @@ async def _run(place: Place, target: Path, keep: bool) -> None:
             await _interrupted()
     if not keep:
         _show(history, drill.killed, target, f"{show_seconds(time.monotonic() - begun)}: {spent}, and stopping")
+        console.print(
+            Text("\nAll of it has stopped; `taskyard demo --keep` (make demo DEMO=--keep) leaves it to look around.")
+        )
 
 
 def _finish(history: History, killed: str, target: Path) -> list[str]:
