@@ -30,6 +30,7 @@ public final class BuiltinModule implements TaskModule {
   public void addTo(TaskRegistry registry) {
     Models models =
         new Models(environment.getOrDefault("TASKYARD_EMBEDDING_MODEL", Models.IN_PROCESS));
+    registry.label("model", Models.IN_PROCESS);
     registry.add("text_process", new TextProcess());
     registry.add("sleep", Guarded.handler(new Sleep()));
     registry.add("embedding", Guarded.handler(new Embedding(models)));

@@ -87,7 +87,7 @@ public final class Main {
     return new WorkerRuntime(
         new WorkerRuntime.Parts(
             settings,
-            Identity.of(settings, home.workerId(), 0, registry.entries().keySet()),
+            Identity.of(settings, home.workerId(), 0, registry),
             registry,
             new SchedulerLink(channels, RandomGenerator.getDefault()),
             home.path(),

@@ -8,6 +8,6 @@ package io.taskyard.worker;
 @FunctionalInterface
 public interface TaskModule {
 
-  /** Adds this module's handlers. */
+  /** Adds this module's handlers, and labels for what they have that others may lack. */
   void addTo(TaskRegistry registry);
 }

@@ -1,5 +1,6 @@
 package io.taskyard.worker;
 
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -17,6 +18,7 @@ public final class TaskRegistry {
   public record Entry(TaskHandler handler, TaskOptions options) {}
 
   private final SequencedMap<String, Entry> entries = new LinkedHashMap<>();
+  private final SequencedMap<String, String> labels = new LinkedHashMap<>();
 
   /**
    * Offers a task type.
@@ -34,6 +36,27 @@ public final class TaskRegistry {
   /** Offers a task type, run in the worker's process. */
   public TaskRegistry add(String taskType, TaskHandler handler) {
     return add(taskType, handler, TaskOptions.IN_PROCESS);
+  }
+
+  /**
+   * Gives the worker a label that selectors match: what its handlers have and others may lack, such
+   * as a model. A label of that name in the settings stands instead.
+   *
+   * @throws IllegalArgumentException the label has another value already
+   */
+  public TaskRegistry label(String name, String value) {
+    String given = labels.putIfAbsent(name, value);
+    if (given != null && !given.equals(value)) {
+      throw new IllegalArgumentException(
+          "label '%s' is '%s' already and cannot be '%s' too: a worker has each once"
+              .formatted(name, given, value));
+    }
+    return this;
+  }
+
+  /** The labels, in the order in which they were given. */
+  public Map<String, String> labels() {
+    return Collections.unmodifiableMap(labels);
   }
 
   /** The handler of a task type; empty when it is not offered. */
