@@ -4,6 +4,8 @@ import io.taskyard.worker.artifacts.ArtifactFiles;
 import io.taskyard.worker.artifacts.ArtifactLink;
 import io.taskyard.worker.disk.DataDirectoryException;
 import io.taskyard.worker.disk.Home;
+import io.taskyard.worker.http.Endpoints;
+import io.taskyard.worker.http.WorkerMetrics;
 import io.taskyard.worker.lanes.ThreadLane;
 import io.taskyard.worker.link.Channels;
 import io.taskyard.worker.link.SchedulerLink;
@@ -14,6 +16,7 @@ import io.taskyard.worker.session.WorkerRuntime;
 import io.taskyard.worker.session.WorkerStopped;
 import io.taskyard.worker.settings.SettingsException;
 import io.taskyard.worker.settings.WorkerSettings;
+import io.taskyard.worker.work.Observer;
 import java.io.IOException;
 import java.util.Map;
 import java.util.ServiceLoader;
@@ -56,9 +59,15 @@ public final class Main {
     WorkerSettings settings = WorkerSettings.load(environment);
     WorkerLog log = new WorkerLog(System.err, settings.logLevel());
     TaskRegistry registry = registry();
+    WorkerMetrics metrics = new WorkerMetrics();
     try (Home home = Home.take(settings.data(), settings.workerId());
-        WorkerRuntime worker = worker(settings, registry, home, log)) {
+        Endpoints endpoints = Endpoints.take(settings);
+        WorkerRuntime worker = worker(settings, registry, home, endpoints.port(), metrics, log)) {
       onSignal(worker::drain);
+      metrics.show(worker);
+      endpoints.start(metrics, worker);
+      log.info(
+          "serving /healthz, /readyz, /metrics", "bind", settings.bind(), "port", endpoints.port());
       return worker.run();
     } catch (IOException error) {
       throw new DataDirectoryException(
@@ -79,7 +88,13 @@ public final class Main {
   }
 
   private static WorkerRuntime worker(
-      WorkerSettings settings, TaskRegistry registry, Home home, WorkerLog log) throws IOException {
+      WorkerSettings settings,
+      TaskRegistry registry,
+      Home home,
+      int port,
+      Observer observer,
+      WorkerLog log)
+      throws IOException {
     Channels channels = new Channels(settings.address(), settings.token(), settings.ca());
     ArtifactFiles files =
         new ArtifactFiles(
@@ -87,12 +102,12 @@ public final class Main {
     return new WorkerRuntime(
         new WorkerRuntime.Parts(
             settings,
-            Identity.of(settings, home.workerId(), 0, registry),
+            Identity.of(settings, home.workerId(), port, registry),
             registry,
             new SchedulerLink(channels, RandomGenerator.getDefault()),
             home.path(),
             (attempt, entry, host) -> new ThreadLane(attempt, entry.handler(), host, files),
-            (type, status, ran) -> {},
+            observer,
             log));
   }
 

@@ -5,6 +5,7 @@ import io.taskyard.worker.TaskRegistry;
 import io.taskyard.worker.disk.FileKeys;
 import io.taskyard.worker.disk.FileSpool;
 import io.taskyard.worker.disk.UnsentLogs;
+import io.taskyard.worker.http.Figures;
 import io.taskyard.worker.link.SchedulerLink;
 import io.taskyard.worker.logs.LogBook;
 import io.taskyard.worker.logs.WorkerLog;
@@ -25,7 +26,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.random.RandomGenerator;
 
 /** One worker: puts the parts together, runs them, and stops in good order. */
-public final class WorkerRuntime implements AutoCloseable {
+public final class WorkerRuntime implements Figures, AutoCloseable {
   /** How long a draining worker waits for its last results to be acknowledged. */
   private static final Duration ACKNOWLEDGE = Duration.ofSeconds(10);
 
@@ -99,12 +100,37 @@ public final class WorkerRuntime implements AutoCloseable {
     draining.set(true);
   }
 
-  /** Why it takes no tasks; empty when it does. */
+  @Override
   public String notReady() {
     if (draining.isOn()) {
       return "draining";
     }
     return session.connected() ? "" : "no stream to a scheduler";
+  }
+
+  @Override
+  public int activeAttempts() {
+    return work.active();
+  }
+
+  @Override
+  public int unacknowledgedResults() {
+    return work.unacknowledged();
+  }
+
+  @Override
+  public boolean connected() {
+    return session.connected();
+  }
+
+  @Override
+  public int streamsOpened() {
+    return session.streamsOpened();
+  }
+
+  @Override
+  public long droppedLogLines() {
+    return logs.droppedLines();
   }
 
   /** Works until drained. Throws when it must end before. */
