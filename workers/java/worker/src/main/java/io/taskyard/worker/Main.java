@@ -54,6 +54,7 @@ public final class Main {
     return code;
   }
 
+  @SuppressWarnings("try") // an interrupt ends the process
   private static ExitCode run(Map<String, String> environment)
       throws DataDirectoryException, WorkerStopped, InterruptedException {
     WorkerSettings settings = WorkerSettings.load(environment);

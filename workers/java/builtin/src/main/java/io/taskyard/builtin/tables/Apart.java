@@ -39,7 +39,7 @@ final class Apart {
       try {
         thread.join(AGAIN);
       } catch (InterruptedException again) {
-        continue; // it is being stopped already, and the caller hears of the first interrupt
+        // it is being stopped already, and the caller hears of the first interrupt
       }
     }
   }

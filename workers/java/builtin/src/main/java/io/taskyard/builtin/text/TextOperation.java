@@ -56,6 +56,7 @@ public enum TextOperation {
     }
   };
 
+  @SuppressWarnings("ImmutableEnumChecker") // made by List.of
   private final List<String> options;
 
   TextOperation(String... options) {

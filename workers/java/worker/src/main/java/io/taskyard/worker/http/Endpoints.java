@@ -29,9 +29,9 @@ public final class Endpoints implements AutoCloseable {
     limit("jdk.httpserver.maxConnections", "100");
   }
 
-  private record Answer(int status, byte[] body, String type) {
+  private record Answer(int status, String body, String type) {
     static Answer text(int status, String text) {
-      return new Answer(status, text.getBytes(StandardCharsets.UTF_8), TEXT);
+      return new Answer(status, text, TEXT);
     }
   }
 
@@ -103,14 +103,15 @@ public final class Endpoints implements AutoCloseable {
     try (exchange) {
       String method = exchange.getRequestMethod();
       Answer answer = answer(method, exchange.getRequestURI().getPath(), metrics, figures);
+      byte[] body = answer.body.getBytes(StandardCharsets.UTF_8);
       exchange.getResponseHeaders().set("Content-Type", answer.type);
       exchange.getResponseHeaders().set("Connection", "close");
       if (method.equals("HEAD")) {
-        exchange.getResponseHeaders().set("Content-Length", String.valueOf(answer.body.length));
+        exchange.getResponseHeaders().set("Content-Length", String.valueOf(body.length));
         exchange.sendResponseHeaders(answer.status, -1);
       } else {
-        exchange.sendResponseHeaders(answer.status, answer.body.length);
-        exchange.getResponseBody().write(answer.body);
+        exchange.sendResponseHeaders(answer.status, body.length);
+        exchange.getResponseBody().write(body);
       }
     }
   }
@@ -134,10 +135,10 @@ public final class Endpoints implements AutoCloseable {
         : Answer.text(503, "not ready: " + reason + "\n");
   }
 
-  private static byte[] shown(WorkerMetrics metrics) throws IOException {
+  private static String shown(WorkerMetrics metrics) throws IOException {
     ByteArrayOutputStream text = new ByteArrayOutputStream();
     FORMAT.write(text, metrics.registry().scrape());
-    return text.toByteArray();
+    return text.toString(StandardCharsets.UTF_8);
   }
 
   @Override

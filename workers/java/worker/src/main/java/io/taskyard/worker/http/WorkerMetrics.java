@@ -43,7 +43,7 @@ public final class WorkerMetrics implements Observer {
     CounterWithCallback.builder()
         .name("taskyard_worker_log_lines_dropped")
         .help("Log lines not kept because there were too many")
-        .callback(told -> told.call(figures.droppedLogLines()))
+        .callback(told -> told.call((double) figures.droppedLogLines()))
         .register(registry);
   }
 

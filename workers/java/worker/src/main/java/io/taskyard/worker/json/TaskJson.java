@@ -23,6 +23,7 @@ public final class TaskJson {
 
   private TaskJson() {}
 
+  @SuppressWarnings("deprecation") // the feature alone does not reach values that are made as nodes
   private static JsonMapper mapper() {
     StreamReadConstraints limits =
         StreamReadConstraints.builder()

@@ -156,6 +156,7 @@ final class Session implements WorkerStream.Listener {
     }
   }
 
+  @SuppressWarnings("NonAtomicVolatileUpdate") // written on the loop alone
   private void begin(WorkerStream opened) {
     opened.send(parts.work.hello(epoch));
     parts.work.repeat();

@@ -26,6 +26,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.random.RandomGenerator;
 
 /** One worker: puts the parts together, runs them, and stops in good order. */
+@SuppressWarnings("try") // closing waits for the loop, and whoever interrupts that means it
 public final class WorkerRuntime implements Figures, AutoCloseable {
   /** How long a draining worker waits for its last results to be acknowledged. */
   private static final Duration ACKNOWLEDGE = Duration.ofSeconds(10);

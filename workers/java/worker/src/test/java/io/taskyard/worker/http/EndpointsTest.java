@@ -137,7 +137,7 @@ class EndpointsTest {
 
   @Test
   void aTakenPortIsToldWithTheWayOut() throws Exception {
-    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
+    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       String port = String.valueOf(taken.getLocalPort());
       SettingsException error =
           assertThrows(SettingsException.class, () -> Endpoints.take(settings(port)));
