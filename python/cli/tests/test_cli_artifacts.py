@@ -80,8 +80,8 @@ def test_get_prints_a_value_in_an_artifact(pointer: str, found: object, at: Cli,
         (b'{"a": [1]}', "/b", "there is no key 'b' where the pointer goes"),
         (b'{"a": [1]}', "/a/1", "a list of 1 where the pointer goes, which has no '1'"),
         (b'{"a": [1]}', "a", "a pointer is empty or begins with /"),
-        (b"1,2", "/a", "stands for nothing"),
-        (b"\xff\xfe\xfa", "", "stands for nothing"),
+        (b"1,2", "/a", "bytes are no JSON; refer to the artifact itself"),
+        (b"\xff\xfe\xfa", "", "bytes are no JSON; refer to the artifact itself"),
     ],
 )
 def test_what_is_no_value_is_said(data: bytes, pointer: str, words: str, at: Cli, tmp_path: Path) -> None:

@@ -322,3 +322,20 @@ def test_a_deferred_task_says_until_when_it_waits(at: Cli, served: Served) -> No
     shown = at("task", "show", "task-1").stdout
     assert "DEFERRED" in shown
     assert "waits until  2026-11-29 19:43:07" in shown
+
+
+def test_a_name_that_nobody_knows_is_paused_with_a_note(at: Cli, served: Served) -> None:
+    workers(served, one="HEALTHY")
+    served.model.workers[0].capabilities.append("fetch")
+    slip = at("pause", "--type", "fetchh")
+    assert (slip.exit_code, slip.stderr) == (
+        0,
+        "note: no live worker offers the type fetchh. Did you mean fetch?\n",
+    )
+    assert at("pause", "--type", "fetch").stderr == ""
+    served.model.queues.append(fleet_pb2.Queue(name="fetch", task_type="fetch", waiting=2))
+    assert at("pause", "--queue", "fetch").stderr == ""
+    empty = at("pause", "--queue", "nope")
+    assert "note: nothing waits in a queue of the name nope; `taskyard queues` lists" in empty.stderr
+    served.model.workers[0].capabilities.append("*")
+    assert at("pause", "--type", "whatever").stderr == ""

@@ -146,7 +146,7 @@ def test_every_workflow_can_be_written_and_read_again(name: str, steps: list[Wor
 
 
 HOW = "write a duration with its unit, for example 30s, 5m, 1h30m, 500ms or PT1H30M"
-NAME = "is no name; use 1 to 128 letters, digits, `_`, `-`, `.`"
+NAME = "is no name; use 1 to 128 of the letters A to Z and a to z, digits, `_`, `-`, `.`"
 TEXT = "put it in quotes, since a text goes here"
 WORDS = "`{}` is none of the words that go here; "
 BROKEN = {

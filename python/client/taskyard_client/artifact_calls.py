@@ -248,4 +248,6 @@ def _blame(path: str, reference: ValueReference, error: Exception) -> Exception:
     if isinstance(error, TaskyardError):
         return error
     where = f"{path}: " if path else ""
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):  # a parser's words help nobody
+        error = ValueError("the artifact's bytes are no JSON; refer to the artifact itself, without #")
     return NotFound(f"{where}{reference.text!r} stands for nothing: {error}", reason="VALUE_NOT_FOUND")

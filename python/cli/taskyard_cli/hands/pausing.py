@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -15,9 +17,10 @@ from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.hands.stopping import Reason
 from taskyard_cli.mistaken import meant_as_run
 from taskyard_cli.output import Output, OutputOption, answer
-from taskyard_cli.show import pause_word, table, when
+from taskyard_cli.offers import ANY, meant, offered_types
+from taskyard_cli.show import err, harmless, pause_word, table, when
 from taskyard_cli.values import not_empty, only_with
-from taskyard_client import AsyncClient
+from taskyard_client import AsyncClient, TaskyardError
 
 PANEL = "What: one of these"
 
@@ -72,7 +75,9 @@ def pause(
 
     async def work(client: AsyncClient) -> Pause:
         async with meant_as_run(client, name):
-            return await client.pause_work(scope, name, reason=reason)
+            paused = await client.pause_work(scope, name, reason=reason)
+        await _tell_unknown(client, paused)
+        return paused
 
     found = with_client(address, token, ca, work)
     way = " ".join(["taskyard resume", *_as_options(found)])
@@ -147,6 +152,25 @@ def _ask(what: str, *, yes: bool) -> None:
         raise CliError(f"{what} would wait, and there is no terminal to ask on: add --yes to pause them", Exit.USAGE)
     if not typer.confirm(f"pause {what}?", err=True):
         raise CliError("nothing was paused", Exit.REFUSED)
+
+
+async def _tell_unknown(client: AsyncClient, paused: Pause) -> None:
+    """Says on stderr of a name that nobody knows yet: to pause it ahead may be meant, or is a slip of the pen."""
+    with suppress(TaskyardError):  # what was asked is done; a note that cannot be made is none
+        if note := await _unknown(client, paused):
+            err().print(Text(harmless(f"note: {note}")))
+
+
+async def _unknown(client: AsyncClient, paused: Pause) -> str:
+    if paused.scope == PauseScope.PAUSE_SCOPE_TASK_TYPE:
+        offered = await offered_types(client)
+        if offered is not None and not offered & {ANY, paused.name}:
+            return f"no live worker offers the type {paused.name}.{meant(paused.name, offered)}"
+    if paused.scope == PauseScope.PAUSE_SCOPE_QUEUE:
+        found = [each async for each in client.queues(filter=f"name == {json.dumps(paused.name)}", limit=1)]
+        if not any(each.name == paused.name and each.waiting for each in found):
+            return f"nothing waits in a queue of the name {paused.name}; `taskyard queues` lists those where something does"
+    return ""
 
 
 def _as_options(each: Pause) -> list[str]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from rich.text import Text
 
 from taskyard.v1.workflows_pb2 import Workflow
+from taskyard_cli.offers import ANY, meant, offered_types
 from taskyard_cli.show import err, harmless
 from taskyard_client import AsyncClient, TaskyardError
 
-ANY = "*"
-"""The capability of a worker that takes every type."""
-WORKERS_LIMIT = 10_000
-"""Of more workers none is looked at: a note is not worth so much reading."""
 SHOWN = 5
 """Most steps of a type that are named."""
 
@@ -23,21 +19,9 @@ SHOWN = 5
 async def tell_unoffered(client: AsyncClient, workflows: Sequence[Workflow]) -> None:
     """Says it on stderr. Who may not see workers, or finds nobody to ask, is told nothing: what was asked is done."""
     with suppress(TaskyardError):
-        if workflows and (offered := await _offered(client)) is not None:
+        if workflows and (offered := await offered_types(client)) is not None:
             for line in unoffered(workflows, offered):
                 err().print(Text(harmless(f"note: {line}")))
-
-
-async def _offered(client: AsyncClient) -> set[str] | None:
-    """Returns the types that live workers offer; None when there are too many workers."""
-    offered: set[str] = set()
-    count = 0
-    async for worker in client.workers(filter='state in ["HEALTHY", "EXPECTED"]', page_size=1_000):
-        offered.update(worker.capabilities)
-        count += 1
-        if count == WORKERS_LIMIT or ANY in offered:
-            return None if ANY not in offered else {ANY}
-    return offered
 
 
 def unoffered(workflows: Iterable[Workflow], offered: set[str]) -> Iterator[str]:
@@ -50,9 +34,7 @@ def unoffered(workflows: Iterable[Workflow], offered: set[str]) -> Iterator[str]
             if step.task_type and step.task_type not in offered:
                 steps.setdefault(step.task_type, []).append(step.id)
         for task_type, ids in steps.items():
-            near = difflib.get_close_matches(task_type, sorted(offered), 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
             yield (
                 f"{workflow.name}: no live worker offers the type {task_type} of step{'' if len(ids) == 1 else 's'} "
-                f"{', '.join(ids[:SHOWN])}{', …' if len(ids) > SHOWN else ''}; until one does, they wait.{hint}"
+                f"{', '.join(ids[:SHOWN])}{', …' if len(ids) > SHOWN else ''}; until one does, they wait.{meant(task_type, offered)}"
             )

@@ -153,7 +153,7 @@ def _sentence(error: jsonschema.ValidationError) -> str:
         hint = f"did you mean `{near[0]}`?" if near else f"write one of: {', '.join(wanted)}"
         return f"`{_short(value)}` is none of the words that go here; {hint}"
     if rule == "pattern":
-        return f"`{_short(value)}` is no name; use 1 to 128 letters, digits, `_`, `-`, `.`"
+        return f"`{_short(value)}` is no name; use 1 to 128 of the letters A to Z and a to z, digits, `_`, `-`, `.`"
     if rule in {"minimum", "maximum"}:
         low, high = schema["minimum"], schema["maximum"]
         return f"{_short(value)} is not from {low:,} to {high:,}"

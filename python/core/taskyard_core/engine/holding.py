@@ -43,7 +43,7 @@ def resume(c: Cluster, event: ResumeWork) -> None:
 
 
 def _not_paused(event: ResumeWork) -> str:
-    what = f"{event.scope.name} {event.name!r}" if event.name else event.scope.name
+    what = event.scope.name.lower().replace("_", " ") + (f" {event.name!r}" if event.name else "")
     return f"{what} is not paused by itself: `taskyard pauses` shows what is"
 
 
