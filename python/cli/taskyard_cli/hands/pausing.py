@@ -16,8 +16,8 @@ from taskyard_cli.connection import Address, Ca, Token, with_client
 from taskyard_cli.exits import CliError, Exit
 from taskyard_cli.hands.stopping import Reason
 from taskyard_cli.mistaken import meant_as_run
-from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.offers import ANY, meant, offered_types
+from taskyard_cli.output import Output, OutputOption, answer
 from taskyard_cli.show import err, harmless, pause_word, table, when
 from taskyard_cli.values import not_empty, only_with
 from taskyard_client import AsyncClient, TaskyardError
@@ -169,7 +169,7 @@ async def _unknown(client: AsyncClient, paused: Pause) -> str:
     if paused.scope == PauseScope.PAUSE_SCOPE_QUEUE:
         found = [each async for each in client.queues(filter=f"name == {json.dumps(paused.name)}", limit=1)]
         if not any(each.name == paused.name and each.waiting for each in found):
-            return f"nothing waits in a queue of the name {paused.name}; `taskyard queues` lists those where something does"
+            return f"nothing waits in a queue of the name {paused.name}; `taskyard queues` lists where something does"
     return ""
 
 

@@ -36,5 +36,6 @@ def unoffered(workflows: Iterable[Workflow], offered: set[str]) -> Iterator[str]
         for task_type, ids in steps.items():
             yield (
                 f"{workflow.name}: no live worker offers the type {task_type} of step{'' if len(ids) == 1 else 's'} "
-                f"{', '.join(ids[:SHOWN])}{', …' if len(ids) > SHOWN else ''}; until one does, they wait.{meant(task_type, offered)}"
+                f"{', '.join(ids[:SHOWN])}{', …' if len(ids) > SHOWN else ''}; until one does, they wait."
+                f"{meant(task_type, offered)}"
             )

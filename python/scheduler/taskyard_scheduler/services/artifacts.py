@@ -149,6 +149,7 @@ async def _check_unused(leader: Leader, row: Row) -> None:
         more = " and others" if len(holders) > HOLDERS_SHOWN else ""
         raise FailedPrecondition(
             "IN_USE",
-            f"{shown}{more} refer{'' if len(holders) > 1 else 's'} to artifact {row[1]}, so it is kept; when nothing does, it is removed by itself",
+            f"{shown}{more} refer{'' if len(holders) > 1 else 's'} to artifact {row[1]}, so it is kept; "
+            "when nothing does, it is removed by itself",
             metadata={"artifact_id": row[1], "holders": shown},
         )
