@@ -26,12 +26,12 @@ def test_submit_and_wait(at: Cli, served: Served) -> None:
     served.model.first_status = Status.TASK_STATUS_FAILED
     failed = at("submit", "x", "--wait")
     assert failed.exit_code == Exit.FAILED
-    assert failed.stderr == (
-        "task task-3 is submitted\nerror: task task-3 ended FAILED; it never ran; `taskyard workers` shows who is "
-        "there and what they run\n"
-    )
+    assert failed.stderr == "task task-3 is submitted\nerror: task task-3 ended FAILED; it never ran\n"
     told = at("submit", "x", "--wait", "-o", "json")
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (Exit.FAILED, "TASK_STATUS_FAILED")
+    served.model.first_status = Status.TASK_STATUS_TIMEOUT
+    late = at("submit", "x", "--wait").stderr
+    assert "ended TIMEOUT; it never ran; `taskyard workers` shows who is there and what they run\n" in late
 
 
 def test_submit_and_wait_tells_why_an_attempt_failed_that_another_follows(

@@ -57,12 +57,8 @@ def _half(value: Any, place: str) -> Violation | None:
     """Returns where the first half of a character stands in a value, or in the names in it."""
     if isinstance(value, str):
         half = _HALF.search(value)
-        say = (
-            f"has half a character, {half[0]!r}, which no text can be sent with; repair it, or leave it out"
-            if half
-            else ""
-        )
-        return Violation(place, say) if half else None
+        say = "has half a character, {!r}, which no text can be sent with; repair it, or leave it out"
+        return Violation(place, say.format(half[0])) if half else None
     if isinstance(value, Mapping):
         inner = [(key, f"{place} (a name)" if place else "name") for key in value]
         inner += [(each, f"{place}.{key}" if place else f"{key}") for key, each in value.items()]

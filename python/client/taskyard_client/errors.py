@@ -169,8 +169,9 @@ class TaskFailed(TaskyardError):
         status = TaskStatus.Name(task.status).removeprefix("TASK_STATUS_")
         why = f" ({task.error.kind}): {task.error.message}" if task.HasField("error") else ""
         following = f"`taskyard logs {task.task_id}` shows what it wrote"
-        if not task.attempt:
-            following = "it never ran; `taskyard workers` shows who is there and what they run"
+        if not task.attempt:  # its log is empty; what it waited for in vain is a matter of the workers
+            late = task.status == TaskStatus.TASK_STATUS_TIMEOUT
+            following = "it never ran" + ("; `taskyard workers` shows who is there and what they run" if late else "")
         super().__init__(f"task {task.task_id} ended {status}{why}; {following}", reason=task.error.kind or status)
 
 

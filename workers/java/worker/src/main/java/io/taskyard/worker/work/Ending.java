@@ -68,11 +68,12 @@ public record Ending(
         "this worker has no handler for task type '" + shown + "'");
   }
 
-  static Ending cannotBeExclusive(String taskType) {
+  /** Of an exclusive or isolated task: on a thread nothing could kill it. */
+  static Ending cannotBeKilled(String taskType) {
     return failure(
         TaskOutcome.NON_RETRYABLE,
-        ("task type '%s' cannot be exclusive here: an exclusive task runs in a process that can be killed, and this"
-                + " worker runs it on a thread; leave 'exclusive' out")
+        ("a task of type '%s' that is exclusive or isolated runs in a process that can be killed, and this worker runs"
+                + " it on a thread; leave 'exclusive' out, offer the type IN_PROCESS, or select another worker")
             .formatted(taskType));
   }
 

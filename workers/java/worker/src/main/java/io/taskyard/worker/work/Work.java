@@ -175,8 +175,9 @@ public final class Work implements AttemptHost {
     }
     Attempt attempt = new Attempt(assignment, stream);
     attempt.lane = parts.lanes.of(attempt, entry, this);
-    if (assignment.getExclusive() && !attempt.lane.killable()) {
-      handBack(assignment, Ending.cannotBeExclusive(assignment.getTaskType()));
+    boolean mustBeKillable = assignment.getExclusive() || entry.options().isolated();
+    if (mustBeKillable && !attempt.lane.killable()) {
+      handBack(assignment, Ending.cannotBeKilled(assignment.getTaskType()));
       return;
     }
     running.put(attempt.token(), attempt);
